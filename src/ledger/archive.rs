@@ -7,6 +7,7 @@ use bstr::{BString, ByteSlice};
 
 use super::error::LedgerError;
 use super::place::Place;
+use super::runs;
 use super::tip::ledger_ref;
 use crate::clock;
 use crate::contract::head::Head;
@@ -68,10 +69,17 @@ pub fn missing(repo: &Repo, run: RunId) -> LedgerError {
 pub(super) fn follow(repo: &Repo, run: RunId, slug: &Slug) -> Result<(), LedgerError> {
     let Some(Archived { ledger, .. }) = archived(repo, run)? else { return Ok(()) };
     let mut refs = Refs { archived: below(repo, &format!("{ARCHIVE}{run}/"))?, ..Refs::default() };
+    // A stranger can choose an id that begins as that of a run or a workspace here.
+    let other = runs::others_with(repo, run, slug)?;
     for (name, commit) in work_branches(repo, slug)? {
-        match checkout(repo, &name)? {
-            None => refs.work.push((name, commit)),
-            Some(path) => tracing::warn!(%name, path, "the run is deleted; its work branch is checked out"),
+        match (checkout(repo, &name)?, other.or(workspace_run(repo, &name)?.filter(|its| *its != run))) {
+            (_, Some(other)) => {
+                tracing::warn!(%name, %other, "the run is deleted; this branch is another one's")
+            }
+            (Some(path), None) => {
+                tracing::warn!(%name, path, "the run is deleted; its work branch is checked out");
+            }
+            (None, None) => refs.work.push((name, commit)),
         }
     }
     let mut changes = refs.moves_of_work(repo, run)?;
@@ -246,6 +254,13 @@ fn checkout(repo: &Repo, name: &BString) -> Result<Option<String>, LedgerError> 
     let Some(branch) = BranchName::from_full_ref(name.as_bstr()) else { return Ok(None) };
     let mut checkouts = repo.checkouts_of(&branch)?.into_iter();
     Ok(checkouts.next().map(|checkout| checkout.place.path.display().to_string()))
+}
+
+/// The run of the workspace whose worktree was made for a branch.
+fn workspace_run(repo: &Repo, name: &BString) -> Result<Option<RunId>, LedgerError> {
+    let all = repo.workspace_worktrees()?;
+    let its = all.iter().filter_map(|one| one.workspace()).find(|mark| mark.branch.full_ref() == *name);
+    Ok(its.and_then(|mark| RunId::parse(&mark.attempt.to_string())))
 }
 
 fn shown(name: &BString) -> String {

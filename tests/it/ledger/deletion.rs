@@ -9,7 +9,7 @@ use aynig::ledger::history::operations;
 use aynig::ledger::operate::{Ledger, here};
 use aynig::ledger::{LedgerError, Place, runs};
 use aynig::model::event::Body;
-use aynig::model::ids::{NodeId, OpId, RunId};
+use aynig::model::ids::{NodeId, OpId, RunId, Slug};
 
 use super::companions::locks;
 use super::writers::clone;
@@ -215,6 +215,41 @@ fn another_clone_follows_and_loses_nothing() {
     let left = two.git(["for-each-ref", "--format=%(refname)", "refs/heads", "refs/aynig/runs"]);
     assert_eq!(left, format!("refs/heads/main\nrefs/heads/work/{slug}/flow"), "what is checked out stays");
     assert!(runs::all(&other).expect("refs").is_empty());
+}
+
+/// CONTRACT 16.8
+#[test]
+fn a_deleted_run_of_a_stranger_takes_no_work_of_others() {
+    let hub = Repo::new();
+    let (one, two) = (clone(&hub), clone(&hub));
+    let stranger = open(&one.path);
+    // A workspace by itself, whose HEAD is not on its branch, and a run, both known to the other clone alone.
+    let made = two.made("fix");
+    made.sh(&two, "git checkout -q --detach");
+    let store = open(&two.path);
+    let (run, _) = run_with_node(&store.handle(), &Place::Here);
+    let work = two.git(["commit-tree", "main^{tree}", "-p", "main", "-m", "work"]);
+    two.git(["update-ref", &format!("refs/heads/work/{}/node", slug(run)), &work]);
+    for slug in [made.slug.clone(), slug(run)] {
+        let forged = RunId::parse(&format!("{slug}-0000-4000-8000-000000000001")).expect("an id");
+        let new = new_run(&stranger.handle(), &at_hub(), forged, Slug::of(forged, 8));
+        create_with_node(&stranger.handle(), &at_hub(), &new);
+        two.git([
+            "fetch",
+            "--quiet",
+            "origin",
+            &format!("+refs/aynig/runs/{forged}:refs/aynig/runs/{forged}"),
+        ]);
+        let before = two.git(["for-each-ref", "refs/heads/"]);
+        delete(&stranger.handle(), forged, &op(OpId::random()), true).expect("deleted");
+        let handle = store.handle();
+        assert!(matches!(
+            Ledger::open(&handle, forged).and_then(|mut ledger| ledger.refresh()),
+            Err(LedgerError::Deleted { .. })
+        ));
+        assert_eq!(two.git(["for-each-ref", "refs/heads/"]), before);
+    }
+    two.workspace_ok(["snapshot", &made.slug]);
 }
 
 /// CONTRACT 12.12
