@@ -1,7 +1,7 @@
 //! The message of a landed branch: its request or its changes, without the workflow's notes (CONTRACT.md
 //! §14).
 //!
-//! Invariant: no draft made here has a trailer whose key begins with `dwp-`, whatever the commits contain.
+//! Invariant: no draft made here has a trailer whose key begins with `dwp-` or `aynig-`, whatever the commits contain.
 
 use bstr::{BStr, BString, ByteSlice};
 
@@ -81,7 +81,8 @@ fn kept(commits: &[Message]) -> Trailers {
         let is_own = state(message).is_none();
         for trailer in message.trailers.iter() {
             let key = trailer.key.to_ascii_lowercase();
-            let wanted = !key.starts_with(b"dwp-") && (is_own || key.ends_with(b"-by"));
+            let is_ours = key.starts_with(b"dwp-") || key.starts_with(b"aynig-");
+            let wanted = !is_ours && (is_own || key.ends_with(b"-by"));
             if wanted && !kept.iter().any(|known| known == trailer) {
                 kept.push(trailer.clone());
             }

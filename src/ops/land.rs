@@ -105,7 +105,16 @@ struct Side {
 
 impl Side {
     fn look(repo: &Repo, authority: &Authority, name: &BranchName) -> Result<Self, Error> {
-        let head = existing_head(repo, authority, name)?;
+        let head = existing_head(repo, authority, name).map_err(|error| {
+            let is_here = || repo.branch_head(name).is_ok_and(|head| head.is_some());
+            match authority.source().filter(|_| error.kind == Kind::NotFound && is_here()) {
+                None => error,
+                Some(remote) => error.hint(format!(
+                    "it is in this clone: `git push {remote} {}` brings it there",
+                    shell_quote(&name.to_string())
+                )),
+            }
+        })?;
         let head = repo
             .commit(head)
             .map_err(|error| Error::because(&format!("read the newest commit of {name}"), &error))?;

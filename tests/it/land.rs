@@ -423,3 +423,31 @@ fn a_checkout_that_did_not_go_along_is_brought_along_by_the_commands_that_are_sh
     assert_eq!(repo.git(["status", "--porcelain", "--branch"]), "## main");
     assert!(repo.path.join("made.txt").is_file());
 }
+
+/// CONTRACT 14.1
+#[test]
+fn the_work_of_a_workspace_lands_without_its_trailers() {
+    let repo = Repo::new();
+    let made = repo.made("fix");
+    made.sh(&repo, "echo one >one");
+    repo.workspace_ok(["snapshot", &made.slug]);
+    let landed = |branch: &str| {
+        let output = repo.aynig(["land", branch]);
+        assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+        repo.message("main")
+    };
+    assert_eq!(landed(&made.branch), "snapshot: fix");
+    made.sh(&repo, "echo two >two");
+    repo.workspace_ok(["snapshot", &made.slug]);
+    assert!(!landed(&made.branch).contains("aynig-run"), "{}", repo.message("main"));
+    // A remote decides, and has not the branch.
+    let clone = repo.clone_beside("clone");
+    clone.git(["config", "aynig.remote", "origin"]);
+    clone.git(["branch", "work/x/fix"]);
+    let output = clone.aynig(["land", "work/x/fix"]);
+    assert_refused(
+        &output,
+        1,
+        &["there is no branch work/x/fix on origin", "it is in this clone", "git push origin work/x/fix"],
+    );
+}
