@@ -27,6 +27,9 @@ pub fn shell_quote(word: &str) -> String {
     }
 }
 
+/// The message for a repository without commits.
+pub const NO_COMMIT: &str = "no branch has a commit yet; make one: `git commit --allow-empty -m 'Begin'`";
+
 /// The command that shows what a rescue ref saved. If changes were staged the commit is a merge,
 /// hence `--first-parent`.
 pub fn shows_rescued(reference: &str) -> String {

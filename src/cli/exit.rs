@@ -101,7 +101,9 @@ pub(crate) fn render(error: &Error, stopped: bool) -> String {
     let heading = if stopped { "stopped" } else { "error" };
     let mut text = format!("{heading}: {}", sanitize(&error.message));
     let hints: &[String] = if stopped && !error.maybe_applied { &[] } else { &error.hints };
-    for hint in hints {
+    let full = error.message.contains("No space left on device") && hints.is_empty();
+    let room = full.then(|| "make room on that disk, then run it again".to_owned());
+    for hint in hints.iter().chain(&room) {
         text.push_str("\n  hint: ");
         text.push_str(&sanitize(hint));
     }

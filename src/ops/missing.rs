@@ -7,13 +7,10 @@ use crate::contract::alike::{nearest, nearest_command};
 use crate::contract::ids::{BranchName, CommitId, RemoteName, StateName};
 use crate::git::Repo;
 use crate::runner::authority::Authority;
-use crate::words::shell_quote;
+use crate::words::{NO_COMMIT, shell_quote};
 
 use super::error::{Error, Kind};
 use super::outer::OuterCommand;
-
-/// The message for a repository without commits.
-pub const NO_COMMIT: &str = "no branch has a commit yet; make one: `git commit --allow-empty -m 'Begin'`";
 
 /// The use a branch was looked up for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

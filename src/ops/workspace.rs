@@ -10,6 +10,7 @@ use crate::contract::ids::BranchName;
 use crate::contract::layout::own_directory;
 use crate::git::Repo;
 use crate::ledger::Tip;
+use crate::ledger::archive::archived;
 use crate::model::by::By;
 use crate::model::ids::RunId;
 use crate::model::run::Run;
@@ -73,6 +74,17 @@ pub fn run_of(repo: &Repo, context: &Context) -> Option<Run> {
     Some(Tip::read_run(repo, run, head).ok()?.state.run)
 }
 
+/// Describes the run of a workspace.
+pub fn run_words(repo: &Repo, context: &Context) -> String {
+    let id = &context.run_id;
+    let is_deleted = || RunId::parse(id).is_some_and(|run| matches!(archived(repo, run), Ok(Some(_))));
+    match run_of(repo, context) {
+        Some(run) => format!("{id}  {}  {}", run.status.word(), run.label).trim_end().to_owned(),
+        None if is_deleted() => format!("{id}  deleted"),
+        None => format!("none (a workspace by itself, with the id {id})"),
+    }
+}
+
 /// Makes a workspace: of the run that is named, or else one with an id of its own, from what is checked out here.
 pub fn create(
     workspaces: &Workspaces<'_>,
@@ -81,10 +93,24 @@ pub fn create(
     base: Option<&str>,
 ) -> Result<Created, Error> {
     let created = match run {
-        Some(run) => workspaces.create_in(runs::find(workspaces.repo, run)?, name, base),
+        Some(run) => workspaces.create_in(run_named(workspaces, run)?, name, base),
         None => workspaces.create(name, base.unwrap_or("HEAD")),
     };
     Ok(created?)
+}
+
+/// Finds a run. The id of a workspace by itself is none.
+fn run_named(workspaces: &Workspaces<'_>, named: &str) -> Result<RunId, Error> {
+    let repo = workspaces.repo;
+    runs::find(repo, named).map_err(|error| match workspaces.find(named.as_ref()) {
+        Ok(context) if error.kind == Kind::NotFound && run_of(repo, &context).is_none() => {
+            let handle = context.handle();
+            let message =
+                format!("{handle} is a workspace by itself, which belongs to no run; nothing was changed");
+            Error::new(Kind::NotFound, message).hint("leave out --run to make another workspace by itself")
+        }
+        Ok(_) | Err(_) => error,
+    })
 }
 
 /// Finds a workspace, or makes one here that only the ledger of its run has. `fetch` fetches ledgers.

@@ -106,12 +106,17 @@ impl Workspaces<'_> {
         let tip = self.repo.branch_head(&mark.branch).map_err(|error| because(&error))?;
         let known = |commit: &CommitId| self.repo.commit(*commit).is_ok();
         let head = worktree.as_ref().and_then(|worktree| self.repo.checked_out(worktree)).filter(known);
-        let head = head.or(tip).unwrap_or_else(|| context.base());
+        // Of a branch that is gone the newest commit is known, from the worktree or else from the record.
+        let noted = self.newest_noted(context).unwrap_or_else(|| context.base());
+        let noted =
+            worktree.as_ref().map_or(noted, |worktree| self.repo.committed_within(&worktree.git_dir, noted));
+        let head = head.or(tip).unwrap_or(noted);
         let label = mark.attempt.to_string();
         let situation =
             Situation { branch: &mark.branch, label: &label, base: head, kept: Some(kept), also: tip };
         let tree = self.repo.commit(head).map_err(|error| because(&error))?.tree;
-        let mut keep = settled_occupants(path).first().map(|pid| format!("process {pid} works in it"));
+        let mut keep =
+            settled_occupants(path).first().map(|pid| format!("{} worked in it", process_words(*pid)));
         let seen = held.seen.as_ref().filter(|seen| {
             let same = |place: &Worktree, noted: &Noted| self.repo.is_as_noted(place, noted, &seen.ignored);
             worktree.as_ref().zip(seen.inside.noted.as_ref()).is_some_and(|(place, noted)| same(place, noted))
@@ -186,6 +191,9 @@ impl Workspaces<'_> {
         let (path, generation) = (held.context.worktree_path.clone(), held.context.generation);
         let aside = left(&path, "kept", generation);
         old.kept = old.kept.map(|_| aside.clone());
+        // What is in its way is in the renamed directory.
+        let (from, to_aside) = (path.display().to_string(), aside.display().to_string());
+        let keep = keep.map(|why| why.replace(&from, &to_aside));
         let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         held.context.pending = Some(Pending {
             from: tip.map(|tip| tip.to_string()),
@@ -376,9 +384,21 @@ impl Workspaces<'_> {
         // Only a rollback and a removal may take ignored files away, and a rollback only where it is not set otherwise.
         let is_rollback = held.context.pending.as_ref().is_some_and(|pending| pending.undo.is_some());
         let carries = !is_rollback || self.options.keeps_ignored;
-        if held.context.state == State::Ready && carries && saved.ignored.0 > 0 && saved.keep.is_none() {
-            let files = pluralize(saved.ignored.0, "ignored file");
-            saved.keep = Some(format!("it has {files}, which no commit holds"));
+        if held.context.state == State::Ready && carries && saved.keep.is_none() {
+            let keys = if is_rollback {
+                0
+            } else {
+                let rescue = saved.restore.rescue.as_deref();
+                self.saved_keys(renamed, to, rescue).map_err(|error| because(&error))?.len()
+            };
+            let ignored = saved.ignored.0;
+            saved.keep = match (ignored, keys) {
+                (0, 0) => None,
+                (0, _) => Some(format!("it has {}", pluralize(keys, "file that looks like a key"))),
+                (_, _) => {
+                    Some(format!("it has {}, which no commit holds", pluralize(ignored, "ignored file")))
+                }
+            };
             saved.carries = !is_rollback;
         }
         Ok(saved)
@@ -463,6 +483,15 @@ impl Workspaces<'_> {
             }
             (State::Ready | State::Preparing, None) => Ok(None),
         }
+    }
+}
+
+/// Names a process.
+pub(super) fn process_words(pid: i32) -> String {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    match name.trim() {
+        "" => format!("process {pid}"),
+        name => format!("process {pid} ({name})"),
     }
 }
 

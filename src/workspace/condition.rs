@@ -2,10 +2,12 @@
 //!
 //! Invariant: changes nothing, and starts no git in a worktree.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use crate::git::worktrees::registration::{Mark, Registered};
+use crate::contract::ids::CommitId;
+use crate::git::Repo;
+use crate::git::worktrees::registration::{Mark, Registered, Workplace};
 use crate::runner::clean::Lasting;
 use crate::words::shell_quote;
 
@@ -70,6 +72,7 @@ struct Facts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Broken {
     NoBase,
+    Gone,
     NoWorktree,
     NoDirectory,
     Unregistered,
@@ -82,6 +85,7 @@ enum Broken {
 fn judge(facts: Facts) -> Option<Broken> {
     match facts {
         Facts { has_base: false, .. } => Some(Broken::NoBase),
+        Facts { there: There::Nothing, has_branch: false, .. } => Some(Broken::Gone),
         Facts { there: There::Nothing, .. } => Some(Broken::NoWorktree),
         Facts { there: There::Other, .. } => Some(Broken::NoDirectory),
         Facts { is_registered: false, .. } => Some(Broken::Unregistered),
@@ -97,6 +101,7 @@ impl Broken {
     fn words(self) -> &'static str {
         match self {
             Self::NoBase => "its base commit is not in this repository",
+            Self::Gone => "its worktree and its branch are gone",
             Self::NoWorktree => "its worktree is gone",
             Self::NoDirectory => "its worktree was replaced by something that is no directory",
             Self::Unregistered => "git does not list its worktree",
@@ -107,16 +112,27 @@ impl Broken {
         }
     }
 
-    /// The command that mends it in the workspace `handle`.
-    fn next(self, handle: &str) -> String {
-        let handle = shell_quote(handle);
+    /// The command that mends it in a workspace. `newest` is the newest commit of its branch that is known and here.
+    fn next(self, context: &Context, newest: Option<CommitId>) -> String {
+        let handle = shell_quote(&context.handle());
+        let anew = format!("`aynig workspace rollback {handle}` makes it anew at the base");
+        let undo = format!("`aynig workspace rollback --undo {handle}` brings");
         match self {
             Self::NoBase => {
                 "`git fetch --all` brings it if a remote has it; `git fsck` shows what else is missing"
                     .to_owned()
             }
+            Self::Gone => match newest {
+                Some(newest) => {
+                    format!("{anew}, then {undo} back its newest commit that is known, {}", newest.short())
+                }
+                None => {
+                    let lost = context.head_sha.get(..10).unwrap_or_default();
+                    format!("{anew}; its newest commit, {lost}, is not in this repository any more")
+                }
+            },
             Self::NoWorktree => format!(
-                "if it was moved, `git worktree repair PLACE` notes where it is; else `aynig workspace rollback {handle}` makes it anew at the base, then `aynig workspace rollback --undo {handle}` brings its commits back"
+                "if it was moved, `git worktree repair PLACE` notes where it is; else {anew}, then {undo} its commits back"
             ),
             Self::NoDirectory | Self::Unregistered | Self::AnotherRepository => {
                 format!("`aynig workspace rollback {handle}` makes it anew; what is there stays beside it")
@@ -128,7 +144,7 @@ impl Broken {
     }
 
     fn is_left(self) -> bool {
-        matches!(self, Self::NoWorktree | Self::NoBranch)
+        matches!(self, Self::Gone | Self::NoWorktree | Self::NoBranch)
     }
 }
 
@@ -219,10 +235,44 @@ impl Workspaces<'_> {
         }
         let facts = self.facts(context, registered);
         if let Some(broken) = judge(facts) {
-            return Some(flaw(broken.words().to_owned(), broken.next(&handle), broken.is_left()));
+            let next = broken.next(context, self.newest_noted(context));
+            return Some(flaw(broken.words().to_owned(), next, broken.is_left()));
         }
-        let refusal = self.check_settings(context).err()?;
-        Some(flaw(refusal.message, refusal.hints.join("; "), false))
+        let its = registered.iter().find(|one| one.workspace() == Some(&context.mark()));
+        if let Some(what) = its.and_then(|its| self.unsettled(context, &its.checkout.place)) {
+            let next = format!(
+                "if nobody works there, `aynig workspace snapshot {}` sets it right",
+                shell_quote(&handle)
+            );
+            return Some(flaw(what, next, false));
+        }
+        let checked = self.check_branch(context).and_then(|()| self.check_settings(context));
+        let Refusal { message, hints, .. } = checked.err()?;
+        let what = message.strip_suffix("; nothing was changed").unwrap_or(&message);
+        Some(flaw(what.to_owned(), hints.join("; "), false))
+    }
+
+    /// What a snapshot would have to set right in a worktree that is complete.
+    fn unsettled(&self, context: &Context, place: &Workplace) -> Option<String> {
+        if self.repo.is_unfinished(&place.git_dir) {
+            let begun = Repo::unconcluded(&place.git_dir).map_or("a rebase or bisect", |begun| begun.what);
+            return Some(format!("{begun} in it was not concluded"));
+        }
+        match place.branch() {
+            Some(branch) if branch == context.branch() => None,
+            Some(other) => Some(format!("it is on {other}")),
+            None => Some("its HEAD is detached".to_owned()),
+        }
+    }
+
+    /// What is wrong with workspaces, by their handles.
+    pub fn faults(&self, contexts: &[&Context]) -> Result<BTreeMap<String, String>, Refusal> {
+        let registered = self.registered()?;
+        let all = contexts.iter().filter_map(|context| {
+            let entry = Entry { directory: self.directory(context), context: Ok((*context).clone()) };
+            self.flaw(&entry, &registered).map(|flaw| (flaw.subject, flaw.what))
+        });
+        Ok(all.collect())
     }
 
     /// What is due in a workspace, and the command that finishes it.
@@ -311,6 +361,7 @@ mod tests {
             (fine, None),
             (Facts { has_base: false, ..gone }, Some(Broken::NoBase)),
             (gone, Some(Broken::NoWorktree)),
+            (Facts { has_branch: false, ..gone }, Some(Broken::Gone)),
             (Facts { is_registered: false, is_named: false, ..gone }, Some(Broken::NoWorktree)),
             (Facts { there: There::Other, ..fine }, Some(Broken::NoDirectory)),
             (Facts { is_registered: false, is_linked: false, ..fine }, Some(Broken::Unregistered)),

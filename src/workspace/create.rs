@@ -21,7 +21,7 @@ use crate::model::ids::{Alias, RunId};
 use crate::model::run::Run;
 use crate::model::workspace::WorkspaceStatus;
 use crate::runner::landing::salvage::{Disposal, Fate, Work, dispose};
-use crate::words::shell_quote;
+use crate::words::{NO_COMMIT, shell_quote};
 
 use super::Workspaces;
 use super::context::{Context, FILE, SHORTEST_SLUG, State, VERSION, check_name};
@@ -104,6 +104,9 @@ impl Workspaces<'_> {
     /// Resolves the base as git does.
     fn base(&self, named: &str) -> Result<(String, CommitId), Refusal> {
         self.repo.named_as_git_does(named).map_err(|error| {
+            if named == "HEAD" && self.repo.branches().is_ok_and(|tips| tips.is_empty()) {
+                return Refusal::new(Why::Usage, NO_COMMIT);
+            }
             Refusal::new(Why::Usage, format!("--base: {error}; nothing was changed"))
                 .hint("`git for-each-ref` lists the refs there are")
         })
@@ -193,7 +196,7 @@ impl Workspaces<'_> {
     fn undone(&self, held: Held, mut refusal: Refusal) -> Refusal {
         match self.undo(held) {
             Ok(()) => refusal.message.push_str("; nothing of it is left"),
-            Err(left) => refusal.hints.push(left.message),
+            Err(left) => refusal.message.push_str(&format!("; and it could not be undone: {}", left.message)),
         }
         refusal
     }

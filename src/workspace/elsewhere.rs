@@ -157,7 +157,7 @@ impl Workspaces<'_> {
             there_has_here: self.repo.descends(there, here),
         });
         if step != Step::Nothing {
-            self.check_branch(held)?;
+            self.check_branch(&held.context)?;
         }
         match step {
             Step::Nothing => Ok(Vec::new()),

@@ -9,7 +9,6 @@ use crate::words::shell_quote;
 use super::Workspaces;
 use super::context::Context;
 use super::refusal::{Refusal, Why};
-use super::store::Held;
 
 impl Workspaces<'_> {
     /// The git directory of the other repository that a workspace belongs to; `None`: it is ours.
@@ -58,8 +57,8 @@ impl Workspaces<'_> {
     }
 
     /// Refuses to go on if the work branch cannot be moved, or would be moved under another checkout.
-    pub(super) fn check_branch(&self, held: &Held) -> Result<(), Refusal> {
-        let (branch, name) = (held.context.branch(), &held.context.branch_name);
+    pub(super) fn check_branch(&self, context: &Context) -> Result<(), Refusal> {
+        let (branch, name) = (context.branch(), &context.branch_name);
         let trying = format!("look at {branch}");
         let because = |error: &dyn std::error::Error| Refusal::because(&trying, error);
         let in_the_way = |other: &str| {
@@ -88,10 +87,10 @@ impl Workspaces<'_> {
                     .hint(format!("`{delete}` removes it, and {target} stays as it is; then again")));
             }
         }
-        let its = self.registrations(&held.context);
+        let its = self.registrations(context);
         let others = self.repo.checkouts_of(&branch).map_err(|error| because(&error))?;
         let other = others.into_iter().map(|other| other.place).find(|place| {
-            !its.contains(&place.git_dir) && place.path != held.context.worktree_path && place.path.is_dir()
+            !its.contains(&place.git_dir) && place.path != context.worktree_path && place.path.is_dir()
         });
         let Some(other) = other else { return Ok(()) };
         let message =

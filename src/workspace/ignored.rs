@@ -1,8 +1,8 @@
-//! Ignored files of a worktree that is made anew without being rolled back: the new one takes them, so that build
-//! caches stay warm (CONTRACT 15.6).
+//! Files that the new worktree takes from one that is made anew without being rolled back: ignored files, so that build
+//! caches stay warm (CONTRACT 15.6), and keys, which no snapshot takes (CONTRACT 15.16).
 //!
-//! Invariant: a file is renamed, never copied over another one, and only if the new worktree ignores it, too. Whatever
-//! cannot be renamed stays in the old directory, which is registered and named.
+//! Invariant: a file is renamed, never copied over another one, and an ignored one only if the new worktree ignores it,
+//! too. Whatever cannot be renamed stays in the old directory, which is registered and named.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,20 +18,27 @@ use super::Workspaces;
 use super::store::Held;
 
 impl Workspaces<'_> {
-    /// Moves the ignored files of the old worktree at `old` into the new one, and takes the old one off git's list;
-    /// `false` if it has to stay.
+    /// Moves the ignored files and the keys of the old worktree at `old` into the new one, and takes the old one off
+    /// git's list; `false` if it has to stay.
     pub(super) fn carry_ignored(&self, held: &Held, old: &Path, new: &Worktree) -> Result<bool, String> {
         let words = |error: &dyn std::error::Error| error_chain(error);
         let all = self.repo.kept_worktrees().map_err(|error| words(&error))?;
         let Some(kept) = all.into_iter().find(|kept| kept.checkout.place.path == old) else {
             return Ok(false);
         };
+        let pending = held.context.pending.as_ref();
+        let keys = pending.map_or_else(
+            || Ok(BTreeSet::new()),
+            |pending| self.saved_keys(old, pending.to(), pending.rescue.as_deref()),
+        );
+        let keys = keys.map_err(|error| words(&error))?;
         let held = self.repo.hold_kept(&kept, &held.context.branch()).map_err(|error| words(&error))?;
         let Some(from) = held else { return Ok(false) };
         let (files, has_repositories) = self.repo.ignored_files(&from).map_err(|error| words(&error))?;
         let fits = |path: &&PathBuf| !leads_elsewhere(&new.path, path);
         let fit: BTreeSet<PathBuf> = files.iter().filter(fits).cloned().collect();
-        let fit = self.repo.ignored_in(new, &fit).map_err(|error| words(&error))?;
+        let mut fit = self.repo.ignored_in(new, &fit).map_err(|error| words(&error))?;
+        fit.extend(keys.iter().filter(fits).cloned());
         let mut moved = 0;
         for path in &fit {
             let renamed = make_way(&new.path, path, &mut BTreeSet::new()).map_err(|error| words(&error));
@@ -45,7 +52,7 @@ impl Workspaces<'_> {
                 Err(error) => tracing::debug!(path = %source.display(), %error, "left in place"),
             }
         }
-        if moved < files.len() || has_repositories {
+        if moved < files.len() + keys.len() || has_repositories {
             return Ok(false);
         }
         reach(Point::IgnoredCarried);

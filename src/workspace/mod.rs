@@ -103,7 +103,8 @@ pub struct Options {
 /// The workspaces of a repository.
 #[derive(Debug)]
 pub struct Workspaces<'a> {
-    pub(crate) repo: &'a Repo,
+    /// The repository.
+    pub repo: &'a Repo,
     pub(crate) options: Options,
 }
 

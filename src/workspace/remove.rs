@@ -17,7 +17,7 @@ use crate::supervise::settled_occupants;
 use crate::words::{error_chain, pluralize, shell_quote, shows_rescued};
 
 use super::Workspaces;
-use super::change::{absent, left};
+use super::change::{absent, left, process_words};
 use super::context::{Context, Pending, State, is_numbered};
 use super::heard::unheard_words;
 use super::refusal::{Refusal, Why};
@@ -72,8 +72,8 @@ impl Workspaces<'_> {
         let mut removal = self.survey(&held)?;
         let stays = |why: &str| {
             let message = format!("{handle} cannot be removed: {why}; nothing was removed");
-            Refusal::new(Why::Conflict, message)
-                .hint(format!("then again: `aynig workspace remove --apply {}`", shell_quote(&handle)))
+            let again = format!("`aynig workspace remove --apply {}`", shell_quote(&handle));
+            Refusal::new(Why::Conflict, message).hint(format!("change that, then again: {again}"))
         };
         if let Some(why) = &removal.obstacle {
             return Err(stays(why));
@@ -109,6 +109,7 @@ impl Workspaces<'_> {
             (self.options.tell)(&words);
         }
         removal.archive = Some(archive);
+        removal.removed.retain(|directory| directory.symlink_metadata().is_err());
         removal.rescue = before.restore.rescue;
         // What is no directory was renamed.
         removal.kept = leftovers(&held.context.worktree_path, ".kept-");
@@ -129,7 +130,7 @@ impl Workspaces<'_> {
         let other = others.into_iter().map(|other| other.place.path).find(|other| other != path);
         let obstacle = settled_occupants(path)
             .first()
-            .map(|pid| format!("process {pid} works in it"))
+            .map(|pid| format!("{} works in it", process_words(*pid)))
             .or_else(|| Some(format!("its branch is checked out at {}", other?.display())))
             .or_else(|| {
                 let stored = self.repo.commit(tip.unwrap_or_else(|| context.base())).ok()?;
@@ -191,7 +192,7 @@ impl Workspaces<'_> {
                 if let Err(error) = fsutil::remove_all(&gone)
                     && gone.symlink_metadata().is_ok()
                 {
-                    tracing::warn!(directory = %gone.display(), %error, "left behind");
+                    told.push(format!("{} stays: {error}", gone.display()));
                 }
             }
             self.leave_root(&path);

@@ -51,9 +51,11 @@ impl Workspaces<'_> {
         if self.is_as_new(&held, base) {
             return Ok(None);
         }
-        self.check_branch(&held)?;
+        self.check_branch(&held.context)?;
         let before = self.save(&held, base)?;
-        let remade = self.remake(&mut held, before, (base, None), Aim::Rollback)?;
+        let told = before.tip.is_none().then(|| self.gone_words(&held.context));
+        let mut remade = self.remake(&mut held, before, (base, None), Aim::Rollback)?;
+        remade.warnings.extend(told);
         self.hears(&remade.context, &[]);
         Ok(Some(remade))
     }
@@ -75,7 +77,7 @@ impl Workspaces<'_> {
                 format!("what was rolled back in {handle} is not in this repository any more ({rescue}); nothing was changed"),
             )
         })?;
-        self.check_branch(&held)?;
+        self.check_branch(&held.context)?;
         let before = self.save(&held, to)?;
         let mut remade = self.remake(&mut held, before, (to, Some(&restore)), Aim::Rollback)?;
         remade.warnings.extend(restore.kept.as_ref().map(|kept| {
@@ -127,6 +129,21 @@ impl Workspaces<'_> {
             && worktree.names_its_registration()
             && self.repo.ignored_use(&worktree).is_ok_and(|(files, _)| files.is_empty())
             && self.repo.is_clean(&worktree).unwrap_or(false)
+    }
+
+    /// The newest commit that the record names, if it is here.
+    pub(super) fn newest_noted(&self, context: &Context) -> Option<CommitId> {
+        CommitId::parse_hex(&context.head_sha).filter(|head| self.repo.commit(*head).is_ok())
+    }
+
+    /// Describes a branch that is gone.
+    fn gone_words(&self, context: &Context) -> String {
+        let head = context.head_sha.get(..10).unwrap_or_default();
+        match self.newest_noted(context) {
+            Some(newest) if newest == context.base() => "its branch was deleted".to_owned(),
+            Some(_) => format!("its branch was deleted; its newest commit that is known, {head}, is saved"),
+            None => format!("its branch was deleted; its newest commit, {head}, is not in this repository"),
+        }
     }
 
     /// The commit of the branch, if all that is to be brought back is in the repository.

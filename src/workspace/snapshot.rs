@@ -101,7 +101,7 @@ impl Workspaces<'_> {
 
     /// Puts what is in the worktree of a locked workspace onto its branch.
     fn snapshot_of(&self, held: &mut Held) -> Result<Snapshot, Refusal> {
-        self.check_branch(held)?;
+        self.check_branch(&held.context)?;
         let handle = held.context.handle();
         let path = held.context.worktree_path.clone();
         let because = |error: &dyn std::error::Error| {
@@ -235,8 +235,9 @@ impl Workspaces<'_> {
                 let remade = self.remake(held, before, (tip, None), Aim::Mend)?;
                 let rescue = remade.rescue.or(rescue);
                 done.mended.extend(remade.warnings);
-                let saved =
-                    rescue.as_ref().map_or_else(String::new, |name| format!("; {name} has what was there"));
+                let saved = rescue.as_ref().map_or_else(String::new, |name| {
+                    format!("; what was there is saved: `{}`", shows_rescued(name))
+                });
                 done.mended.push(format!("{was}; it was made anew at {}{saved}", tip.short()));
                 done.ignored = remade.kept.as_ref().map_or((0, 0), |_| remade.ignored);
                 (done.rescue, done.kept) = (rescue, remade.kept);
@@ -309,7 +310,8 @@ impl Workspaces<'_> {
         let trying = format!("take a snapshot of {path}");
         let because = |error: &dyn std::error::Error| Refusal::because(&trying, error);
         let stored = self.repo.commit(tip).map_err(|error| because(&error))?;
-        let inside = self.repo.look_inside(worktree, &stored).map_err(|error| {
+        let look = || {
+            self.repo.look_inside(worktree, &stored).map_err(|error| {
             let refusal = Refusal::new(Why::Failed, format!("could not {trying}: {}", error_chain(&error)));
             match error {
                 RescueError::OtherRepositories { .. } => refusal
@@ -322,14 +324,10 @@ impl Workspaces<'_> {
                 }
                 _ => refusal,
             }
-        })?;
-        if let Some(saved) = self.save_staged(held, &inside, tip, stored.tree)? {
-            let words = || format!("what was staged is saved, too: {}", shows_rescued(&saved));
-            match &done.rescue {
-                Some(_) => (self.options.tell)(&words()),
-                None => done.rescue = Some(saved),
-            }
-        }
+        })
+        };
+        let mut inside = look()?;
+        self.save_staged(held, &inside, (tip, stored.tree), done)?;
         let (tree, withheld) = self.withhold(held, worktree, stored.tree, inside.files)?;
         done.withheld = withheld;
         if tree != stored.tree {
@@ -351,30 +349,47 @@ impl Workspaces<'_> {
             reach(Point::SnapshotMoved);
             done.commit = Some(commit);
         }
-        if inside.index != tree || !worktree.git_dir.join("index").exists() {
-            self.repo.set_index(worktree, tree).map_err(|error| because(&error))?;
+        let is_due = |inside: &Inside| inside.index != tree || !worktree.git_dir.join("index").exists();
+        for _ in 0..TRIES {
+            if !is_due(&inside)
+                || self.repo.set_index(worktree, tree, &inside).map_err(|error| because(&error))?
+            {
+                return Ok(());
+            }
+            // Somebody has staged something meanwhile.
+            inside = look()?;
+            self.save_staged(held, &inside, (tip, stored.tree), done)?;
         }
+        (self.options.tell)(&format!(
+            "the index of {path} is not that of the snapshot: it changes all the time"
+        ));
         Ok(())
     }
 
-    /// Saves contents that are only staged: the index is about to become that of the files. Returns
-    /// the ref.
+    /// Saves contents that are only staged: the index is about to become that of the files.
     fn save_staged(
         &self,
         held: &Held,
         inside: &Inside,
-        tip: CommitId,
-        stored: CommitId,
-    ) -> Result<Option<String>, Refusal> {
+        (tip, stored): (CommitId, CommitId),
+        done: &mut Snapshot,
+    ) -> Result<(), Refusal> {
         let because = |error: &dyn std::error::Error| Refusal::because("save what is staged", error);
         let more = self.repo.has_more(inside.index, [stored, inside.files]);
         if !more.map_err(|error| because(&error))? {
-            return Ok(None);
+            return Ok(());
         }
         let (branch, label) = (held.context.branch(), held.context.run_id.as_str());
         let situation = Situation { branch: &branch, label, base: tip, kept: Some(tip), also: None };
         let saved = self.repo.rescue_staged(situation, inside.index).map_err(|error| because(&error))?;
-        Ok(Some(saved.reference.to_string()))
+        let saved = saved.reference.to_string();
+        match &done.rescue {
+            Some(_) => {
+                (self.options.tell)(&format!("what was staged is saved, too: {}", shows_rescued(&saved)));
+            }
+            None => done.rescue = Some(saved),
+        }
+        Ok(())
     }
 }
 

@@ -3,16 +3,18 @@
 //! A file that the branch has already, or that a commit of the agent has, stays. What is left out stays in the
 //! worktree, and is copied into the directory of the workspace.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use bstr::{BStr, BString, ByteSlice};
 
 use crate::contract::ids::CommitId;
 use crate::fsutil;
+use crate::git::objects::commits::CommitError;
 use crate::git::worktrees::held::Worktree;
 
 use super::Workspaces;
@@ -60,22 +62,43 @@ impl Workspaces<'_> {
     ) -> Result<(CommitId, Vec<String>), Refusal> {
         let because =
             |error: &dyn std::error::Error| Refusal::because("look for keys among new files", error);
-        let new = self.repo.new_paths(old, tree).map_err(|error| because(&error))?;
-        let place = |path: &BString| worktree.path.join(OsStr::from_bytes(path));
-        let is_one = |path: &BString| is_named_like_one(path.as_bstr()) || has_key(&place(path));
-        let found: Vec<BString> = new.into_iter().filter(is_one).collect();
+        let found = self.new_keys(&worktree.path, old, tree).map_err(|error| because(&error))?;
         if found.is_empty() {
             return Ok((tree, Vec::new()));
         }
         for path in &found {
             let below = Path::new(OsStr::from_bytes(path));
-            if let Err(error) = copy(&place(path), &held.directory.join(COPIES), below) {
+            if let Err(error) = copy(&worktree.path.join(below), &held.directory.join(COPIES), below) {
                 tracing::warn!(%path, %error, "could not be copied; it stays in the worktree");
             }
         }
         let files: Vec<(&BString, Option<Vec<u8>>)> = found.iter().map(|path| (path, None)).collect();
         let tree = self.repo.edit_tree(Some(tree), &files).map_err(|error| because(&error))?;
         Ok((tree, found.iter().map(|path| path.to_str_lossy().into_owned()).collect()))
+    }
+}
+
+impl Workspaces<'_> {
+    /// The files of the tree `new` that look like keys and are not in the tree `old`. Their contents are read below
+    /// `top`.
+    fn new_keys(&self, top: &Path, old: CommitId, new: CommitId) -> Result<Vec<BString>, CommitError> {
+        let place = |path: &BString| top.join(OsStr::from_bytes(path));
+        let is_one = |path: &BString| is_named_like_one(path.as_bstr()) || has_key(&place(path));
+        Ok(self.repo.new_paths(old, new)?.into_iter().filter(is_one).collect())
+    }
+
+    /// The keys among the files below `top` that the rescue ref has and the commit `to` has not.
+    pub(super) fn saved_keys(
+        &self,
+        top: &Path,
+        to: CommitId,
+        rescue: Option<&str>,
+    ) -> Result<BTreeSet<PathBuf>, CommitError> {
+        let saved = rescue.and_then(|name| self.repo.read_ref(name.into()).ok()?);
+        let Some(saved) = saved else { return Ok(BTreeSet::new()) };
+        let [old, new] = [self.repo.commit(to)?.tree, self.repo.commit(saved)?.tree];
+        let keys = self.new_keys(top, old, new)?;
+        Ok(keys.iter().map(|path| PathBuf::from(OsStr::from_bytes(path))).collect())
     }
 }
 

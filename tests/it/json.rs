@@ -368,6 +368,7 @@ fn workspaces(scenes: &mut Scenes) {
     stage.ask("workspace", &["create", "fix"]);
     let made = super::workspace::Made::of(&repo.answered(&out(&stage.scenes["workspace"][0]))[0]);
     made.sh(&repo, "echo x >x; git checkout -q --detach");
+    stage.ask("workspace", &["show", &made.slug]);
     stage.ask("workspace", &["snapshot", &made.slug]);
     let theirs =
         repo.git(["commit-tree", "-p", &made.branch, "-m", "theirs", &format!("{}^{{tree}}", made.branch)]);

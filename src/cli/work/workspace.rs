@@ -10,8 +10,8 @@ use aynig::git::Repo;
 use aynig::ops::app::App;
 use aynig::ops::error::Error;
 use aynig::ops::runs;
-use aynig::ops::workspace::{self, Context};
-use aynig::words::{pluralize, shows_rescued};
+use aynig::ops::workspace::{self, Context, State};
+use aynig::words::{pluralize, shell_quote, shows_rescued};
 use aynig::workspace::{
     Change, Created, Entry, Fault, PRE_RUN, Remade, Removal, Snapshot, Workspaces, check_target,
 };
@@ -93,6 +93,8 @@ struct View<'a> {
     /// The status of its run; `None` for a run by itself.
     run_status: Option<&'static str>,
     state: &'static str,
+    /// What is wrong with it.
+    fault: Option<String>,
     branch: &'a str,
     /// HEAD of the branch.
     commit: Option<CommitId>,
@@ -109,8 +111,9 @@ struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    fn of(repo: &Repo, context: &'a Context) -> Self {
+    fn of(repo: &Repo, context: &'a Context, fault: Option<String>) -> Self {
         Self {
+            fault,
             slug: &context.slug,
             name: &context.name,
             run: &context.run_id,
@@ -131,9 +134,15 @@ impl<'a> View<'a> {
 }
 
 /// Prints the answer about one workspace in JSON.
-fn answer_json(repo: &Repo, context: &Context, done: Option<Done>) {
-    let workspaces = vec![View::of(repo, context)];
+fn answer_json(all: &Workspaces<'_>, context: &Context, done: Option<Done>) -> Result<(), Error> {
+    let workspaces = vec![View::of(all.repo, context, fault(all, context)?)];
     ui::answer_json(&Answer { workspaces, damaged: Vec::new(), done, removal: None });
+    Ok(())
+}
+
+/// What is wrong with one workspace.
+fn fault(all: &Workspaces<'_>, context: &Context) -> Result<Option<String>, Error> {
+    Ok(all.faults(&[context])?.remove(&context.handle()))
 }
 
 /// Runs the subcommand.
@@ -165,14 +174,14 @@ pub(crate) fn run(app: &App, arguments: &Workspace) -> Result<Exit, Error> {
             for words in warnings {
                 warn(&words);
             }
-            if json { answer_json(&repo, &context, None) } else { created(&context) }
+            if json { answer_json(&workspaces, &context, None)? } else { created(&context) }
         }
-        WorkspaceVerb::List => list(&repo, &workspaces, json)?,
-        WorkspaceVerb::Show(named) => show(&repo, &find(named)?, json),
+        WorkspaceVerb::List => list(&workspaces, json)?,
+        WorkspaceVerb::Show(named) => show(&workspaces, &find(named)?, json)?,
         WorkspaceVerb::Path(named) => {
             let context = find(named)?;
             if json {
-                answer_json(&repo, &context, None);
+                answer_json(&workspaces, &context, None)?;
             } else {
                 ui::answer(&ui::sanitize(&context.worktree_path.to_string_lossy()));
             }
@@ -185,7 +194,7 @@ pub(crate) fn run(app: &App, arguments: &Workspace) -> Result<Exit, Error> {
             let snapshot = workspaces.snapshot(&context)?;
             let is_violated = snapshot.changes.iter().any(|change| change.is_violation);
             if json {
-                answer_json(&repo, &snapshot.context.clone(), Some(Done::of_snapshot(snapshot)));
+                answer_json(&workspaces, &snapshot.context.clone(), Some(Done::of_snapshot(snapshot)))?;
             } else {
                 snapped(&snapshot);
             }
@@ -200,7 +209,7 @@ pub(crate) fn run(app: &App, arguments: &Workspace) -> Result<Exit, Error> {
             } else {
                 workspace::find_or_take(&workspaces, &options.one.workspace, fetch)?
             };
-            roll_back(&repo, &workspaces, &context, options.undo, json)?;
+            roll_back(&workspaces, &context, options.undo, json)?;
         }
         WorkspaceVerb::Remove(options) => {
             let context = find(&options.one)?;
@@ -209,20 +218,22 @@ pub(crate) fn run(app: &App, arguments: &Workspace) -> Result<Exit, Error> {
             } else {
                 workspaces.preview_removal(&context)?
             };
-            answer_removal(&repo, &removal, options.apply, json);
+            answer_removal(&workspaces, &removal, options.apply, json)?;
         }
     }
     Ok(Exit::Done)
 }
 
-fn answer_removal(repo: &Repo, removal: &Removal, is_done: bool, json: bool) {
+fn answer_removal(all: &Workspaces<'_>, removal: &Removal, is_done: bool, json: bool) -> Result<(), Error> {
     if json {
-        let workspaces = vec![View::of(repo, &removal.context)];
+        let fault = if is_done { None } else { fault(all, &removal.context)? };
+        let workspaces = vec![View::of(all.repo, &removal.context, fault)];
         let removal = Some(Removed::of(removal, is_done));
         ui::answer_json(&Answer { workspaces, damaged: Vec::new(), done: None, removal });
     } else {
         removed(removal, is_done);
     }
+    Ok(())
 }
 
 impl Done {
@@ -330,6 +341,10 @@ fn removed(removal: &Removal, applied: bool) {
     if let Some(words) = removal.losses() {
         ui::answer(&format!("  lost       {words}"));
     }
+    if let Some(archive) = &removal.archive {
+        let back = format!("git branch NAME {}", shell_quote(archive));
+        ui::answer(&format!("  back       `{}` makes it a branch again", ui::sanitize(&back)));
+    }
     for path in &removal.kept {
         warn(&format!("{} stays: an earlier worktree, for you to look at", path.display()));
     }
@@ -382,13 +397,7 @@ fn snapped(snapshot: &Snapshot) {
 }
 
 /// Rolls back, or undoes that.
-fn roll_back(
-    repo: &Repo,
-    workspaces: &Workspaces<'_>,
-    context: &Context,
-    undo: bool,
-    json: bool,
-) -> Result<(), Error> {
+fn roll_back(workspaces: &Workspaces<'_>, context: &Context, undo: bool, json: bool) -> Result<(), Error> {
     let remade =
         if undo { Some(workspaces.undo_rollback(context)?) } else { workspaces.rollback(context)? };
     for words in remade.iter().flat_map(|remade| &remade.warnings) {
@@ -396,7 +405,7 @@ fn roll_back(
     }
     if json {
         let now = remade.as_ref().map_or(context, |remade| &remade.context).clone();
-        answer_json(repo, &now, Some(Done::of_rollback(remade)));
+        answer_json(workspaces, &now, Some(Done::of_rollback(remade)))?;
     } else {
         rolled_back(context, remade.as_ref());
     }
@@ -420,6 +429,13 @@ fn rolled_back(context: &Context, remade: Option<&Remade>) {
         ui::narrate(&format!("not saved: {files} ({bytes} bytes); {hint}"));
     }
     kept_words(remade.kept.as_ref());
+    let here = std::env::current_dir().unwrap_or_default();
+    if remade.kept.as_ref().is_some_and(|(path, _)| here.starts_with(path)) {
+        let handle = context.handle();
+        warn(&format!(
+            "this shell is in the old worktree: `cd \"$(aynig workspace path {handle})\"` leaves it"
+        ));
+    }
     let but = if count > 0 { ", but for ignored files" } else { "" };
     let undo = format!("`aynig workspace rollback --undo {}`", context.handle());
     let words = match remade.context.unsaved() {
@@ -448,13 +464,17 @@ fn created(context: &Context) {
     ui::narrate(&styled(FAINT, ui::sanitize(&words)));
 }
 
-fn list(repo: &Repo, workspaces: &Workspaces<'_>, as_json: bool) -> Result<(), Error> {
+fn list(workspaces: &Workspaces<'_>, as_json: bool) -> Result<(), Error> {
     let entries = workspaces.all()?;
     let contexts = || entries.iter().filter_map(|entry: &Entry| entry.context.as_ref().ok());
+    let wrong = workspaces.faults(&contexts().collect::<Vec<_>>())?;
+    let fault = |context: &Context| wrong.get(&context.handle()).cloned();
     let faults = || entries.iter().filter_map(|entry| entry.context.as_ref().err());
     if as_json {
         ui::answer_json(&Answer {
-            workspaces: contexts().map(|context| View::of(repo, context)).collect(),
+            workspaces: contexts()
+                .map(|context| View::of(workspaces.repo, context, fault(context)))
+                .collect(),
             done: None,
             removal: None,
             damaged: faults()
@@ -464,12 +484,13 @@ fn list(repo: &Repo, workspaces: &Workspaces<'_>, as_json: bool) -> Result<(), E
         return Ok(());
     }
     for context in contexts() {
-        let gone = if context.worktree_path.is_dir() { "" } else { "  (its worktree is gone)" };
+        let fault = fault(context);
+        let what = fault.as_ref().map_or_else(String::new, |what| format!("  ({what})"));
         ui::answer(&format!(
-            "{}  {}  {}{gone}",
+            "{}  {}  {}",
             styled(STRONG, context.handle()),
-            context.state.word(),
-            ui::sanitize(&context.worktree_path.to_string_lossy())
+            state(context, fault.as_deref()),
+            ui::sanitize(&format!("{}{what}", context.worktree_path.display()))
         ));
     }
     for Fault { file, why } in faults() {
@@ -481,23 +502,27 @@ fn list(repo: &Repo, workspaces: &Workspaces<'_>, as_json: bool) -> Result<(), E
     Ok(())
 }
 
-fn show(repo: &Repo, context: &Context, as_json: bool) {
-    if as_json {
-        answer_json(repo, context, None);
-        return;
+/// The state for people: a workspace that is not in order is not ready.
+fn state(context: &Context, fault: Option<&str>) -> &'static str {
+    match (context.state, fault) {
+        (State::Ready, Some(_)) => "broken",
+        (state, _) => state.word(),
     }
+}
+
+fn show(workspaces: &Workspaces<'_>, context: &Context, as_json: bool) -> Result<(), Error> {
+    if as_json {
+        return answer_json(workspaces, context, None);
+    }
+    let (repo, fault) = (workspaces.repo, fault(workspaces, context)?);
     let head = repo.branch_head(&context.branch()).ok().flatten();
     let head = head.map_or_else(|| "gone".to_owned(), |head| head.to_string());
     let present = if context.worktree_path.is_dir() { "" } else { " (gone)" };
-    let id = &context.run_id;
-    let run = match workspace::run_of(repo, context) {
-        Some(run) => format!("{id}  {}  {}", run.status.word(), run.label).trim_end().to_owned(),
-        None => id.clone(),
-    };
+    let what = fault.as_ref().map_or_else(String::new, |what| format!(": {what}"));
     let rows = [
         ("workspace", context.handle()),
-        ("state", context.state.word().to_owned()),
-        ("run", run),
+        ("state", format!("{}{what}", state(context, fault.as_deref()))),
+        ("run", workspace::run_words(repo, context)),
         ("branch", context.branch_name.clone()),
         ("head", head),
         ("base", format!("{} {}", context.base_ref, context.base_sha)),
@@ -509,4 +534,5 @@ fn show(repo: &Repo, context: &Context, as_json: bool) {
     for (name, value) in rows {
         ui::answer(&format!("{}  {}", styled(FAINT, format!("{name:10}")), ui::sanitize(&value)));
     }
+    Ok(())
 }

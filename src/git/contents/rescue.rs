@@ -157,7 +157,7 @@ impl Repo {
             parents.push(self.write_commit(&new)?);
         }
         let mut message = format!(
-            "rescue: unfinished work on {}\n\nWhat attempt {} left in its worktree, saved before the worktree was removed.\n",
+            "rescue: unfinished work on {}\n\nWhat was in its worktree ({}), saved before the worktree was removed.\n",
             situation.branch, situation.label
         );
         if !in_progress.is_empty() {
@@ -236,7 +236,7 @@ impl Repo {
         situation: Situation<'_>,
         staged: CommitId,
     ) -> Result<Saved, RescueError> {
-        let message = format!("rescue: what attempt {} staged on {}\n", situation.label, situation.branch);
+        let message = format!("rescue: the index of {} ({})\n", situation.branch, situation.label);
         let new = NewCommit {
             tree: staged,
             parents: &[situation.base],

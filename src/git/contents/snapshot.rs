@@ -39,13 +39,21 @@ impl Repo {
     }
 
     /// Makes the index that of a tree, and leaves the files alone. Files outside of a sparse checkout stay marked so.
-    pub(crate) fn set_index(&self, worktree: &Worktree, tree: CommitId) -> Result<(), ProcessError> {
-        if worktree.git_dir.join("index").symlink_metadata().is_err() {
-            begin_index(worktree, || worktree.git([]))?;
+    /// `false` if the index is not the one that was looked at any more: somebody has staged something.
+    pub(crate) fn set_index(
+        &self,
+        worktree: &Worktree,
+        tree: CommitId,
+        looked_at: &Inside,
+    ) -> Result<bool, ProcessError> {
+        let copy = IndexCopy::of(worktree)?;
+        if copy.own != looked_at.noted.as_ref().map(|noted| noted.own) {
+            return Ok(false);
         }
-        worktree.git(["read-tree", "--reset", "-i", &tree.to_string()]).run()?;
+        copy.git().args(["read-tree", "--reset", "-i", &tree.to_string()]).run()?;
         // Exits with 1 if a file differs.
-        worktree.git(["update-index", "-q", "--refresh"]).run_unchecked().map(drop)
+        copy.git().args(["update-index", "-q", "--refresh"]).run_unchecked()?;
+        copy.replace().map_err(|source| copy.failed(source))
     }
 
     /// Whether git can read the index of a worktree.
@@ -61,7 +69,9 @@ impl Repo {
         index: CommitId,
     ) -> Result<(), ProcessError> {
         worktree.fill(files)?;
-        self.set_index(worktree, index)
+        worktree.git(["read-tree", "--reset", "-i", &index.to_string()]).run()?;
+        // Exits with 1 if a file differs.
+        worktree.git(["update-index", "-q", "--refresh"]).run_unchecked().map(drop)
     }
 
     fn stored_tree(&self, git: Git) -> Result<CommitId, ProcessError> {
@@ -266,6 +276,17 @@ impl<'a> IndexCopy<'a> {
 
     fn git(&self) -> Git {
         Git::inside(&self.worktree.path, &self.worktree.git_dir).env("GIT_INDEX_FILE", &self.file)
+    }
+
+    /// Puts the copy in the place of the index, if that is still the one that was copied. Git waits meanwhile.
+    fn replace(&self) -> std::io::Result<bool> {
+        let index = self.worktree.git_dir.join(INDEX);
+        let lock = self.worktree.git_dir.join("index.lock");
+        std::fs::File::options().write(true).create_new(true).open(&lock)?;
+        let now = index.symlink_metadata().ok().map(|found| Identity::of(&found));
+        let is_same = now == self.own;
+        let replaced = if is_same { std::fs::rename(&self.file, &index) } else { Ok(()) };
+        std::fs::remove_file(&lock).and(replaced).map(|()| is_same)
     }
 
     fn noted(self) -> Option<Noted> {

@@ -166,6 +166,37 @@ fn without_room_for_logs_the_command_does_not_start() {
 }
 
 #[test]
+fn a_full_disk_of_workspaces_is_named_with_what_to_do() {
+    if !may_mount() {
+        return;
+    }
+    for setting in ["aynig.dataDir", "aynig.workspaceRoot"] {
+        let repo = Repo::new();
+        let small = Small::mount(repo.beside("small"), "size=256k");
+        repo.git(["config", setting, small.0.join("in").to_str().expect("UTF-8")]);
+        let made = repo.made("fix");
+        made.sh(&repo, "echo x >>README");
+        let filler = fill(&small.0);
+        let snapshot = ["snapshot", &made.slug];
+        let calls = [&["create", "more"][..], &["rollback", &made.slug], &snapshot];
+        for arguments in calls.iter().filter(|call| setting == "aynig.dataDir" || call[0] == "create") {
+            let output = repo.workspace(arguments.iter().copied());
+            assert_refused(
+                &output,
+                3,
+                &["No space left on device", "hint: make room on that disk, then run it again"],
+            );
+            let hints = err(&output).lines().filter(|line| line.contains("hint: ")).count();
+            assert_eq!(hints, 1, "{arguments:?}: {}", err(&output));
+        }
+        fs::remove_file(filler).expect("it is there");
+        for arguments in calls {
+            repo.workspace_ok(arguments.iter().copied());
+        }
+    }
+}
+
+#[test]
 fn a_limit_of_file_sizes_does_not_end_the_runner() {
     let repo = Repo::one_step(DONE);
     let head = repo.head("work");

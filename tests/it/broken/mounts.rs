@@ -124,3 +124,34 @@ fn no_recovery_deletes_through_a_mount() {
     let message = repo.message("work");
     assert!(message.contains("Left in place") && message.contains("umount"), "{message}");
 }
+
+/// CONTRACT 15.7, 15.9
+#[test]
+fn a_workspace_with_a_mount_says_where_that_is_now() {
+    if !may_mount() {
+        return;
+    }
+    let repo = scene("exit 0");
+    repo.git(["config", "aynig.workPrefix", "ws/"]);
+    let made = repo.made("fix");
+    fs::create_dir(made.path.join("m")).expect("a directory");
+    let script = format!(
+        "export XDG_STATE_HOME=\"$ROOM/state\"; mount --bind \"$ROOM/precious\" '{path}/m' || exit 77
+         \"$AYNIG\" workspace rollback {slug} || exit 1
+         mkdir '{path}.gone-7' '{path}.gone-7/m' && mount --bind \"$ROOM/precious\" '{path}.gone-7/m' || exit 77
+         echo --- >&2; \"$AYNIG\" workspace remove --apply {slug}",
+        path = made.path.display(),
+        slug = made.slug
+    );
+    let output = repo.among_mounts(&script);
+    assert_exit(&output, 0);
+    let errors = err(&output);
+    let (rolled_back, removed) = errors.split_once("---\n").expect("two");
+    let place = |name: &str| made.path.with_file_name(name).display().to_string();
+    assert!(rolled_back.contains(&format!("umount {}/m", place("fix.kept-1"))), "{rolled_back}");
+    assert!(!rolled_back.contains(&format!("{}/m", made.path.display())), "{rolled_back}");
+    let gone = place("fix.gone-7");
+    assert!(!out(&output).contains(&gone), "{}", out(&output));
+    assert!(removed.contains(&format!("umount {gone}/m")), "{removed}");
+    repo.assert_precious("workspace");
+}

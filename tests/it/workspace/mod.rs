@@ -5,6 +5,7 @@ mod attacks;
 #[cfg(debug_assertions)]
 mod crashes;
 mod create;
+mod gone;
 mod guards;
 mod hosts;
 mod leftovers;

@@ -99,7 +99,7 @@ fn whatever_state_it_is_in_its_work_is_saved() {
 fn a_process_inside_keeps_it() {
     let (repo, made, _) = field();
     let mut inside = Command::new("sleep").arg("600").current_dir(&made.path).spawn().expect("sleep");
-    let words = format!("process {} works in it", inside.id());
+    let words = format!("process {} (sleep) works in it", inside.id());
     let shown = repo.workspace_ok(["remove", &made.slug]);
     assert!(err(&shown).contains(&words), "{}", err(&shown));
     assert_refused(&repo.workspace(["remove", "--apply", &made.slug]), 1, &[&words, "nothing was removed"]);

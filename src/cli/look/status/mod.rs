@@ -15,11 +15,11 @@ use aynig::ops::runs::running;
 use aynig::ops::settings;
 use aynig::ops::settings::globs;
 use aynig::ops::status::{Filter, Query, Seen, look};
+use aynig::ops::target;
 use aynig::ops::view::branch::{BranchView, WAITS};
-use aynig::ops::{missing, target};
 use aynig::runner::authority::Authority;
 use aynig::runner::options::{Options, Selection};
-use aynig::words::pluralize;
+use aynig::words::{NO_COMMIT, pluralize};
 
 use crate::cli::args::{Status, not_an_interval};
 use crate::cli::exit::Exit;
@@ -114,7 +114,7 @@ fn subject(
 /// The summary, in one line.
 fn sum(seen: &Seen, filter: &Filter) -> String {
     match table::summary(&seen.rows, seen.unmanaged) {
-        _ if seen.empty => missing::NO_COMMIT.to_owned(),
+        _ if seen.empty => NO_COMMIT.to_owned(),
         sum if sum.is_empty() && filter.kinds == [WAITS] => "no branch waits for an answer".to_owned(),
         sum if sum.is_empty() => "no branch matches".to_owned(),
         sum => sum,

@@ -1,0 +1,194 @@
+//! What is gone, broken or left out comes back by what aynig says, and is shown as it is.
+
+use std::fs;
+use std::process::Stdio;
+
+use super::super::support::*;
+use super::Made;
+use super::rollback::field;
+
+/// The commands of ours in a text, without the program's name.
+fn commands(text: &str) -> Vec<Vec<&str>> {
+    let all = text.split('`').skip(1).step_by(2).filter_map(|command| command.strip_prefix("aynig "));
+    all.map(|command| command.split(' ').collect()).collect()
+}
+
+/// Takes a worktree off git's list, and removes the branch.
+fn remove_both(repo: &Repo, made: &Made) {
+    repo.git(["worktree", "remove", "--force", "--force", made.path.to_str().expect("UTF-8")]);
+    repo.git(["branch", "-qD", &made.branch]);
+}
+
+/// A workspace with a snapshot, and the commit of that.
+fn with_snapshot() -> (Repo, Made, String) {
+    let (repo, made, _) = field();
+    made.sh(&repo, "echo own >own");
+    repo.workspace_ok(["snapshot", &made.slug]);
+    let tip = repo.head(&made.branch);
+    (repo, made, tip)
+}
+
+/// CONTRACT 15.8, 15.13
+#[test]
+fn what_doctor_says_brings_back_a_branch_that_is_gone_with_its_worktree() {
+    let (repo, made, tip) = with_snapshot();
+    remove_both(&repo, &made);
+    let [[_, text, next]] = &repo.findings()[..] else { panic!("{:?}", repo.findings()) };
+    assert!(text.contains("its worktree and its branch are gone"), "{text}");
+    assert!(next.contains(&tip[..10]), "{next}");
+    let commands = commands(next);
+    assert_eq!(commands.len(), 2, "{next}");
+    let done = repo.ask(&commands[0]);
+    assert!(done.status.success(), "{}", err(&done));
+    assert!(
+        err(&done).contains("its branch was deleted") && err(&done).contains(&tip[..10]),
+        "{}",
+        err(&done)
+    );
+    assert_ne!(repo.head(&made.branch), tip);
+    assert!(repo.ask(&commands[1]).status.success());
+    assert_eq!(repo.head(&made.branch), tip);
+    assert_eq!(fs::read_to_string(made.path.join("own")).expect("it is back"), "own\n");
+    assert_eq!(repo.findings()[0][0], "ok", "{:?}", repo.findings());
+}
+
+/// CONTRACT 15.13
+#[test]
+fn a_commit_that_git_has_pruned_is_not_promised() {
+    let (repo, made, tip) = with_snapshot();
+    remove_both(&repo, &made);
+    repo.git(["reflog", "expire", "--expire=now", "--all"]);
+    repo.git(["gc", "-q", "--prune=now"]);
+    let [[_, text, next]] = &repo.findings()[..] else { panic!("{:?}", repo.findings()) };
+    assert!(text.contains("its worktree and its branch are gone"), "{text}");
+    assert!(next.contains(&tip[..10]) && next.contains("not in this repository"), "{next}");
+    assert!(!next.contains("--undo"), "{next}");
+    repo.workspace_ok(["rollback", &made.slug]);
+    assert_eq!(repo.findings()[0][0], "ok", "{:?}", repo.findings());
+}
+
+/// Leaves a merge in conflict.
+const MERGING: &str = "git config user.name A; git config user.email a@b; git switch -qc side; echo s >b; git commit -qam s; \
+     git switch -q -; echo m >b; git commit -qam m; ! git merge -q side";
+
+/// CONTRACT 15.6, 15.16
+#[test]
+fn keys_come_along_where_the_worktree_is_made_anew() {
+    for (what, script) in [
+        ("mid-merge", MERGING.to_owned()),
+        (
+            "detached",
+            "git -c user.name=A -c user.email=a@b commit -q --allow-empty -m own; git checkout -q --detach HEAD^; echo z >z".to_owned(),
+        ),
+        ("with ignored files", format!("echo i >i.tmp; {MERGING}")),
+    ] {
+        let (repo, made, _) = field();
+        made.sh(&repo, &format!("mkdir deep; echo SECRET=1 >deep/.env; {script}"));
+        let words = err(&repo.workspace_ok(["snapshot", &made.slug]));
+        assert!(words.contains("`git show --first-parent refs/aynig/rescue/"), "{what}: {words}");
+        let key = fs::read_to_string(made.path.join("deep/.env"));
+        assert_eq!(key.ok().as_deref(), Some("SECRET=1\n"), "{what}: {words}");
+        assert!(repo.git(["ls-tree", "-r", "--name-only", &made.branch]).lines().all(|path| path != "deep/.env"));
+        let rescue = repo.rescues().into_iter().next().expect("saved");
+        let message = repo.message(&rescue);
+        assert!(!message.contains("attempt"), "{what}: {message}");
+        let after = err(&repo.workspace_ok(["snapshot", &made.slug]));
+        assert!(after.contains("deep/.env looks like a key"), "{what}: {after}");
+        assert_eq!(repo.worktrees(), [made.path.to_str().expect("UTF-8")], "{what}");
+    }
+}
+
+/// CONTRACT 15.13
+#[test]
+fn a_worktree_that_is_not_in_order_is_not_shown_as_ready() {
+    for (what, script, words) in [
+        ("gone", "rm -rf \"$PWD\"", "its worktree is gone"),
+        ("no .git", "rm .git", ".git file"),
+        ("detached", "git checkout -q --detach", "its HEAD is detached"),
+        ("another branch", "git switch -qc other", "it is on other"),
+        ("mid-merge", MERGING, "a merge"),
+        ("bisect", "git bisect start", "bisect"),
+        ("twice", "git -C \"$REPO\" worktree add -qf ../second \"$BRANCH\"", "as well"),
+    ] {
+        let (repo, made, _) = field();
+        let list = || out(&repo.workspace_ok(["list"]));
+        let show = || out(&repo.workspace_ok(["show", &made.slug]));
+        assert!(list().contains("  ready  ") && show().contains("ready"), "{what}");
+        made.sh(&repo, script);
+        assert!(list().contains("  broken  ") && list().contains(words), "{what}: {}", list());
+        assert!(show().contains("broken: ") && show().contains(words), "{what}: {}", show());
+        assert_eq!(repo.workspaces()[0]["state"], "ready", "{what}");
+        let fault = repo.workspaces()[0]["fault"].as_str().map(str::to_owned);
+        assert!(fault.as_ref().is_some_and(|fault| fault.contains(words)), "{what}: {fault:?}");
+        let [[level, text, next]] = &repo.findings()[..] else { panic!("{what}: {:?}", repo.findings()) };
+        assert!(level == "warning" && text.contains(words), "{what}: {text}");
+        assert!(!next.is_empty(), "{what}");
+        for command in commands(next).into_iter().filter(|_| what != "twice") {
+            assert!(repo.ask(&command).status.success(), "{what}: {command:?}");
+        }
+        assert!(what == "twice" || list().contains("  ready  "), "{what}: {}", list());
+    }
+}
+
+/// CONTRACT 15.6
+#[cfg(debug_assertions)]
+#[test]
+fn what_is_staged_while_a_snapshot_is_taken_is_not_lost() {
+    let (repo, made, _) = field();
+    made.sh(&repo, "echo new >new");
+    let mut command = repo.workspace_command();
+    command.args(["snapshot", &made.slug]).env("AYNIG_CRASH_AT", "snapshot-moved:stop");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let running = Running::start(&mut command);
+    wait_until("it to stop", || is_stopped(running.pid()));
+    made.sh(&repo, "echo only >only; git add only; rm only; echo other >new; git add new; echo last >new");
+    running.signal(nix::sys::signal::Signal::SIGCONT);
+    let output = running.finish();
+    assert!(output.status.success(), "{}", err(&output));
+    for (path, text) in [("only", "only"), ("new", "other")] {
+        let has = |name: &str| {
+            let shown =
+                repo.git_command().args(["show", &format!("{name}:{path}")]).output().expect("git runs");
+            out(&shown).trim_end() == text
+        };
+        let staged = made
+            .git(&repo, &["ls-files", "-s", path])
+            .contains(&repo.git_with_input(&["hash-object", "--stdin"], format!("{text}\n").as_bytes()));
+        assert!(staged || repo.rescues().iter().any(|name| has(name)), "{path}");
+    }
+}
+
+/// CONTRACT 15.5
+#[test]
+fn a_workspace_by_itself_names_no_run_that_others_do_not_know() {
+    let (repo, made, _) = field();
+    let shown = out(&repo.workspace_ok(["show", &made.slug]));
+    assert!(shown.contains("none (a workspace by itself") && shown.contains(&made.run), "{shown}");
+    for run in [made.slug.as_str(), &made.run, &made.handle] {
+        let output = repo.workspace(["create", "second", "--run", run]);
+        assert_refused(&output, 1, &[&made.handle, "belongs to no run", "leave out --run"]);
+    }
+}
+
+#[test]
+fn a_repository_without_a_commit_says_what_to_do() {
+    let repo = Repo::unborn();
+    let output = repo.workspace(["create", "fix"]);
+    assert_refused(&output, 2, &["no branch has a commit yet", "git commit"]);
+    assert!(!err(&output).contains("--base"), "{}", err(&output));
+}
+
+/// CONTRACT 15.7
+#[test]
+fn a_shell_in_the_old_worktree_is_told_how_to_leave_it() {
+    let (repo, made, _) = field();
+    let script = format!("\"$AYNIG\" workspace rollback {}; true", made.slug);
+    let mut shell = std::process::Command::new("/bin/sh");
+    hermetic(&mut shell).current_dir(&made.path).args(["-euc", &script]);
+    shell.env("AYNIG", binary()).env("XDG_STATE_HOME", repo.beside("state"));
+    made.sh(&repo, "echo x >>b");
+    let output = shell.output().expect("a shell");
+    let words = err(&output);
+    assert!(words.contains("(sh) worked in it"), "{words}");
+    assert!(words.contains(&format!("`cd \"$(aynig workspace path {})\"`", made.handle)), "{words}");
+}
