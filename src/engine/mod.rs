@@ -4,4 +4,5 @@
 
 pub mod evaluation;
 pub mod policy;
+pub mod record;
 pub mod validation;

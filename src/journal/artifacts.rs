@@ -73,6 +73,8 @@ pub(super) fn project(
 ) -> Result<(), JournalError> {
     for artifact in tip.state.all_artifacts().map(|(_, artifact)| artifact) {
         let there = if anew { is_whole(directory, artifact) } else { is_here(directory, artifact) };
+        // The record of a flow's step is a directory, and its name is the flow's choice.
+        let there = there || place(directory, artifact.id).is_dir();
         let Some(path) = path_in_tree(artifact).filter(|_| !there) else { continue };
         let found = repo.file_at(tip.tree, &path).map_err(LedgerError::from)?;
         let Some(blob) = found else { continue };

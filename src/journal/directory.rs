@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::JournalError;
 use crate::contract::layout::{WORKSPACES, own_directory};
@@ -37,6 +38,9 @@ pub struct Metadata {
     /// Whether it was reported that deltas are no longer kept.
     #[serde(default)]
     pub full: bool,
+    /// Further fields: those of a flow run's record. A journal that is made anew has none until they are written again.
+    #[serde(flatten)]
+    pub record: Map<String, Value>,
 }
 
 impl RunDirectory {
@@ -89,7 +93,7 @@ impl RunDirectory {
     }
 
     /// Takes the lock, and makes the directory if it is missing. Only its owner may look into it.
-    pub(super) fn lock(&self) -> Result<DirLock, JournalError> {
+    pub(crate) fn lock(&self) -> Result<DirLock, JournalError> {
         fsutil::create_private_dir_all(&self.path).map_err(JournalError::file("create", &self.path))?;
         let file = self.path.join("lock");
         let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file);
@@ -149,17 +153,18 @@ impl RunDirectory {
     }
 
     /// Writes `metadata.json`.
-    pub(super) fn set_metadata(&self, metadata: &Metadata) -> Result<(), JournalError> {
+    pub(crate) fn set_metadata(&self, metadata: &Metadata) -> Result<(), JournalError> {
         self.replace(&self.metadata_path(), metadata)
     }
 
     /// Metadata of a journal that begins now.
     pub(super) fn fresh(&self) -> Metadata {
-        Metadata { run_id: self.run, journal: OpId::random().to_string(), synced: String::new(), full: false }
+        let (journal, synced) = (OpId::random().to_string(), String::new());
+        Metadata { run_id: self.run, journal, synced, full: false, record: Map::new() }
     }
 
     /// Replaces a file by JSON.
-    pub(super) fn replace(&self, path: &Path, value: &impl Serialize) -> Result<(), JournalError> {
+    pub(crate) fn replace(&self, path: &Path, value: &impl Serialize) -> Result<(), JournalError> {
         let json = serde_json::to_vec(value).map_err(std::io::Error::other);
         json.and_then(|json| fsutil::replace_private(path, &json)).map_err(JournalError::file("write", path))
     }

@@ -28,6 +28,7 @@ pub mod writer;
 
 use std::path::{Path, PathBuf};
 
+use crate::git::process::call::ProcessError;
 use crate::ledger::LedgerError;
 use crate::model::ids::{ArtifactId, RunId};
 
@@ -66,6 +67,9 @@ pub enum JournalError {
     /// What was to be appended is no event.
     #[error("what was to be appended to a journal is no JSON object: {0}; nothing was written")]
     NoEvent(String),
+    /// Git could not compare two trees.
+    #[error("the changes could not be written")]
+    Changes(#[from] ProcessError),
     /// The ledger could not be read.
     #[error(transparent)]
     Ledger(#[from] LedgerError),

@@ -88,24 +88,34 @@ impl Masks {
 
     /// Masks a text.
     pub fn text(&self, text: &mut String) {
+        if let Some(masked) = self.bytes(text.as_bytes()) {
+            // An expression may match a part of a character.
+            *text = masked.to_str_lossy().into_owned();
+        }
+    }
+
+    /// Masks bytes that need not be UTF-8, such as what a program printed. `None` if nothing in them is a secret.
+    #[must_use]
+    pub fn bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let mut masked: Option<Vec<u8>> = None;
         for value in &self.values {
-            if text.contains(value.as_str()) {
-                *text = text.replace(value.as_str(), MASK);
+            let now = masked.as_deref().unwrap_or(bytes);
+            if now.contains_str(value) {
+                masked = Some(now.replace(value, MASK));
             }
         }
-        let Some(expressions) = &self.expressions else { return };
-        if !expressions.is_match(text.as_bytes()) {
-            return;
-        }
-        let (mut masked, mut done) = (Vec::with_capacity(text.len()), 0);
-        for found in expressions.find_iter(text.as_bytes()).filter(|found| !found.is_empty()) {
-            masked.extend_from_slice(&text.as_bytes()[done..found.start()]);
-            masked.extend_from_slice(MASK.as_bytes());
+        let now = masked.as_deref().unwrap_or(bytes);
+        let Some(expressions) = self.expressions.as_ref().filter(|all| all.is_match(now)) else {
+            return masked;
+        };
+        let (mut rest, mut done) = (Vec::with_capacity(now.len()), 0);
+        for found in expressions.find_iter(now).filter(|found| !found.is_empty()) {
+            rest.extend_from_slice(&now[done..found.start()]);
+            rest.extend_from_slice(MASK.as_bytes());
             done = found.end();
         }
-        masked.extend_from_slice(&text.as_bytes()[done..]);
-        // An expression may match a part of a character.
-        *text = masked.to_str_lossy().into_owned();
+        rest.extend_from_slice(&now[done..]);
+        Some(rest)
     }
 
     /// Masks the free texts of a new run.
@@ -249,5 +259,7 @@ mod tests {
         assert_eq!(masks.line(line), wanted.as_bytes());
         assert_eq!(masks.line(b"no JSON, same"), b"no JSON, ***");
         assert_eq!(masks.content(b"\xff same"), b"\xff same");
+        assert_eq!(masks.bytes(b"\xff same").as_deref(), Some(&b"\xff ***"[..]));
+        assert_eq!(masks.bytes(b"\xff other"), None);
     }
 }

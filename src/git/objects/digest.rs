@@ -1,14 +1,36 @@
 //! Digests of contents.
 
-use gix::hash::{Kind, hasher};
+use gix::hash::{Hasher, Kind, hasher};
 
 /// The SHA-256 of a content, as hex.
 #[must_use]
 pub fn sha256(content: &[u8]) -> String {
-    let mut hasher = hasher(Kind::Sha256);
-    hasher.update(content);
-    // Only SHA-1 looks for collisions, and so can fail.
-    hasher.try_finalize().map(|id| id.to_string()).unwrap_or_default()
+    let mut digest = Sha256::default();
+    digest.update(content);
+    digest.finish()
+}
+
+/// The SHA-256 of a content that comes in parts.
+pub struct Sha256(Hasher);
+
+impl Default for Sha256 {
+    fn default() -> Self {
+        Self(hasher(Kind::Sha256))
+    }
+}
+
+impl Sha256 {
+    /// Adds a part.
+    pub fn update(&mut self, part: &[u8]) {
+        self.0.update(part);
+    }
+
+    /// The digest, as hex.
+    #[must_use]
+    pub fn finish(self) -> String {
+        // Only SHA-1 looks for collisions, and so can fail.
+        self.0.try_finalize().map(|id| id.to_string()).unwrap_or_default()
+    }
 }
 
 #[cfg(test)]

@@ -49,7 +49,9 @@ impl From<JournalError> for Error {
         match error {
             JournalError::Ledger(error) => error.into(),
             JournalError::Replaced { .. } => Self::new(Kind::Conflict, message),
-            JournalError::Content { .. } | JournalError::NoEvent(_) => Self::failed(message),
+            JournalError::Content { .. } | JournalError::NoEvent(_) | JournalError::Changes(_) => {
+                Self::failed(message)
+            }
             JournalError::File { ref path, .. } => {
                 let room = free_space_text(&error, path);
                 let error = Self::setup(message);
