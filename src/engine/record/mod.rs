@@ -24,6 +24,8 @@ use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use bstr::ByteSlice;
+
 pub use manifest::{Listed, Manifest, ProviderUsed};
 pub use project::project;
 pub use role::Role;
@@ -31,10 +33,10 @@ pub use role::Role;
 use crate::contract::ids::CommitId;
 use crate::fsutil;
 use crate::git::Repo;
+use crate::git::objects::differences::Difference;
 use crate::journal::JournalError;
 use crate::journal::directory::RunDirectory;
-use crate::ledger::Ledger;
-use crate::ledger::masks::Masks;
+use crate::ledger::{Ledger, LedgerError, Masks};
 use crate::model::artifact::ArtifactKind;
 use crate::model::decide::NewArtifact;
 use crate::model::ids::{FileName, NodeId, StepId};
@@ -270,8 +272,9 @@ impl Recorder {
         fsutil::replace_private(&patch, b"").map_err(JournalError::file("write", &patch))?;
         repo.write_patch(base, snapshot, &patch)?;
         self.add(Role::WorkspaceDiff, "workspace.diff", PATCH, true);
-        let paths = repo.changed_paths(base, snapshot)?;
-        self.write(Role::WorkspaceStatus, "workspace.status", "text/plain", false, &paths)
+        let differences = repo.differences(base, snapshot).map_err(LedgerError::from)?;
+        let paths: String = differences.iter().map(line).collect();
+        self.write(Role::WorkspaceStatus, "workspace.status", "text/plain", false, paths.as_bytes())
     }
 
     /// Seals the files, and writes the manifests. The ledger's operation comes after it: if that fails, the record stays
@@ -369,6 +372,20 @@ fn read(path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
     let mut content = Vec::new();
     file::open(path)?.take(most).read_to_end(&mut content)?;
     Ok(content)
+}
+
+/// A path that differs, with `A` for a new file, `D` for a deleted one, `T` for another type, else `M`.
+fn line(difference: &Difference) -> String {
+    let path = difference.path.to_str_lossy();
+    let path = if path.contains(char::is_control) { format!("{path:?}") } else { path.into_owned() };
+    let kind = |mode: u16| mode & 0o170_000;
+    let word = match (difference.old, difference.new) {
+        (None, _) => 'A',
+        (_, None) => 'D',
+        (Some((old, _)), Some((new, _))) if kind(old) != kind(new) => 'T',
+        (Some(_), Some(_)) => 'M',
+    };
+    format!("{word}\t{path}\n")
 }
 
 /// The attempts in the directory of a step, in their order.

@@ -90,6 +90,12 @@ impl Role {
         }
     }
 
+    /// The role with this word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.word() == word)
+    }
+
     /// The kind of artifact.
     #[must_use]
     pub fn kind(self) -> ArtifactKind {
@@ -167,6 +173,7 @@ mod tests {
     fn words_are_those_of_json() {
         for role in Role::ALL {
             assert_eq!(serde_json::to_value(role).expect("a word"), role.word());
+            assert_eq!(Role::parse(role.word()), Some(role));
             assert_eq!(Role::of_file(&format!("{}-tests.log", role.word())), Some(role));
         }
         assert_eq!(Role::of_file("transcript"), Some(Role::RunnerTranscript));

@@ -6,7 +6,6 @@
 //! | `commits` | reads and writes commits |
 //! | `tree` | classifies a path in a tree, and follows its symbolic links |
 //! | `digest` | digests of contents |
-//! | `patch` | writes the difference of two trees as a patch |
 //! | `edit` | makes trees from others, and reads small files |
 //! | `revspec` | resolves a revision without guessing, and reads the files of its tree |
 //! | `signatures` | what git reports about the signatures of commits |
@@ -24,7 +23,6 @@ pub mod digest;
 pub mod edit;
 pub(crate) mod landed;
 pub(crate) mod merge;
-mod patch;
 pub mod quarantine;
 pub mod revspec;
 pub(crate) mod signatures;
