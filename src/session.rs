@@ -43,12 +43,16 @@ pub(crate) fn processes() -> Option<Vec<i32>> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     state: u8,
+    /// Process id of the parent.
+    pub(crate) parent: i32,
     /// Process group id.
     pub(crate) group: i32,
     /// Session id.
     pub(crate) session: i32,
     /// CPU time used, user and system together, in clock ticks.
     pub(crate) used: u64,
+    /// Start time, in clock ticks since the system booted.
+    pub(crate) began: u64,
     /// Whether the program's name is `git` or begins with `git-`.
     pub(crate) is_git: bool,
 }
@@ -87,14 +91,17 @@ impl Place {
         let rest = std::str::from_utf8(stat.get(end_of_name + 1..)?).ok()?;
         let mut fields = rest.split_ascii_whitespace();
         let state = *fields.next()?.as_bytes().first()?;
-        let group = fields.nth(1)?.parse().ok()?;
+        let parent = fields.next()?.parse().ok()?;
+        let group = fields.next()?.parse().ok()?;
         let session = fields.next()?.parse().ok()?;
         // utime and stime are fields 14 and 15; the fields from 7 to 13 (terminal, flags, page
         // faults) are skipped.
         let in_programs: u64 = fields.nth(7)?.parse().ok()?;
         let in_the_kernel: u64 = fields.next()?.parse().ok()?;
+        // starttime is field 22; between them are the times of children, priorities and threads.
+        let began = fields.nth(6)?.parse().ok()?;
         let is_git = name == b"git" || name.starts_with(b"git-");
-        Some(Self { state, group, session, used: in_programs + in_the_kernel, is_git })
+        Some(Self { state, parent, group, session, used: in_programs + in_the_kernel, began, is_git })
     }
 }
 
@@ -104,15 +111,20 @@ mod tests {
 
     #[test]
     fn stat_lines() {
-        let at = |state, group, session, used, is_git| Some(Place { state, group, session, used, is_git });
+        let at = |state, parent, group, session, used, began, is_git| {
+            Some(Place { state, parent, group, session, used, began, is_git })
+        };
         let cases: [(&[u8], _); 8] = [
-            (b"12 (sh) S 1 77 70 0 -1 4194560 1 2 3 4 500 30 7 8", at(b'S', 77, 70, 530, false)),
-            (b"12 (git) T 1 5 5 0 -1 0 0 0 0 0 0 0 0", at(b'T', 5, 5, 0, true)),
-            (b"12 (git-receive-pac) D 1 5 5 0 -1 0 0 0 0 0 0 0 0", at(b'D', 5, 5, 0, true)),
-            (b"12 (gitk) Z) R 1 42 7 0 -1 0 0 0 0 0 1 2", at(b'R', 42, 7, 3, false)),
-            (b"12 (\xff\xfe) Z 1 5 5 0 -1 0 0 0 0 0 0 0 0", at(b'Z', 5, 5, 0, false)),
+            (
+                b"12 (sh) S 1 77 70 0 -1 4194560 1 2 3 4 500 30 7 8 20 0 1 0 9123 55",
+                at(b'S', 1, 77, 70, 530, 9123, false),
+            ),
+            (b"12 (git) T 9 5 5 0 -1 0 0 0 0 0 0 0 0 0 0 0 0 0 7", at(b'T', 9, 5, 5, 0, 7, true)),
+            (b"12 (git-receive-pac) D 1 5 5 0 -1 0 0 0 0 0 0 0 0 0 0 0 0 0 7", at(b'D', 1, 5, 5, 0, 7, true)),
+            (b"12 (gitk) Z) R 1 42 7 0 -1 0 0 0 0 0 1 2 0 0 20 0 1 0 7", at(b'R', 1, 42, 7, 3, 7, false)),
+            (b"12 (\xff\xfe) Z 1 5 5 0 -1 0 0 0 0 0 0 0 0 0 0 0 0 0 7", at(b'Z', 1, 5, 5, 0, 7, false)),
             (b"12 (sh) S 1", None),
-            (b"12 (sh) S 1 7 7 0 -1 4194560 1 2 3 4 500", None),
+            (b"12 (sh) S 1 7 7 0 -1 4194560 1 2 3 4 500 30 7 8", None),
             (b"", None),
         ];
         for (line, expected) in cases {
@@ -127,6 +139,7 @@ mod tests {
         assert!(all.contains(&pid.as_raw()));
         let place = Place::of(pid.as_raw()).unwrap();
         assert!(place.lives());
+        assert_eq!(place.parent, nix::unistd::getppid().as_raw());
         assert_eq!(place.group, nix::unistd::getpgrp().as_raw());
         assert_eq!(place.session, nix::unistd::getsid(None).unwrap().as_raw());
         // Loops until these reads themselves have used two ticks. With a wrong field the value

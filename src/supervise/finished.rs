@@ -20,12 +20,25 @@ pub(crate) struct Finished {
     /// Time from the start until the command exited (not until its group was gone); zero if it
     /// never started.
     pub(crate) elapsed: Duration,
+    /// Processes that a leashed command left running when it exited, and that had to be ended.
+    pub(crate) ended: Vec<Leftover>,
+    /// Processes of a leashed command that not even SIGKILL ended in time: they may still change files.
+    pub(crate) stuck: Vec<Leftover>,
+}
+
+/// A process that lived on after its leashed command had exited.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Leftover {
+    /// Its process id.
+    pub(crate) pid: i32,
+    /// The name of its program, for messages.
+    pub(crate) name: String,
 }
 
 impl Finished {
     /// The end of a command that was never started.
     pub(crate) fn unstarted(how: How) -> Self {
-        Self { how, clean: false, elapsed: Duration::ZERO }
+        Self { how, clean: false, elapsed: Duration::ZERO, ended: Vec::new(), stuck: Vec::new() }
     }
 }
 

@@ -70,18 +70,23 @@ pub(crate) fn signal(pgid: i32, signal: Signal) {
         Err(error) => tracing::warn!(pid = pgid, %signal, %error, "could not signal a process group"),
     }
     for pid in strays(pgid) {
-        if let Err(error) = kill(Pid::from_raw(pid), signal)
-            && error != Errno::ESRCH
-        {
-            tracing::warn!(pid, %signal, %error, "could not signal a process of the session");
-        }
+        signal_one(pid, signal);
+    }
+}
+
+/// Sends `signal` to one process. It is no error if the process is gone.
+pub(super) fn signal_one(pid: i32, signal: Signal) {
+    if let Err(error) = kill(Pid::from_raw(pid), signal)
+        && error != Errno::ESRCH
+    {
+        tracing::warn!(pid, %signal, %error, "could not signal a process");
     }
 }
 
 /// Sends SIGTERM, then SIGCONT so that a stopped process acts on it. First waits until no git among
 /// them is at work, for at most [`GITS`].
 pub(crate) fn terminate(pgid: i32) {
-    let_gits_end(pgid);
+    let_gits_end(|| crew(pgid));
     signal(pgid, Signal::SIGTERM);
     signal(pgid, Signal::SIGCONT);
 }
@@ -92,11 +97,10 @@ pub(crate) fn terminate(pgid: i32) {
 /// On SIGTERM git removes its lock files, except one that it is just creating. One in eight `git
 /// commit`s terminated at a random moment leaves one, sometimes that of the branch or of
 /// packed-refs. It then blocks every later git until a user removes it.
-fn let_gits_end(pgid: i32) {
+pub(super) fn let_gits_end(crew: impl Fn() -> Vec<(i32, Place)>) {
     let (watch, mut seen) = (Stopwatch::start(), Gits::default());
     loop {
-        let crew = crew(pgid);
-        let (gits, others): (Vec<_>, Vec<_>) = crew.into_iter().partition(|(_, place)| place.is_git);
+        let (gits, others): (Vec<_>, Vec<_>) = crew().into_iter().partition(|(_, place)| place.is_git);
         let mut all_still = true;
         for (pid, _) in others.iter().filter(|(_, place)| !place.is_stopped()) {
             // Stopping fails for a process that is gone or belongs to another user; it is not

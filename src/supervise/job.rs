@@ -7,8 +7,10 @@
 //!
 //! Invariants (section 10 of CONTRACT.md): the step ends when the command exits, not when its
 //! streams close. A stop reaches the whole group, and the group is checked afterwards. A group is
-//! signalled only while its number cannot have been reused (see [`await_exit`]).
+//! signalled only while its number cannot have been reused (see [`await_exit`]). A leashed command is
+//! not over before all that descends from it has ended.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -17,15 +19,14 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
-
-use super::finished::{Finished, How, NotStarted, StopCause};
-use super::group;
-use super::machine::{Event, Machine, Order};
+use super::finished::{Finished, How, Leftover, NotStarted, StopCause};
+use super::machine::{Event, KILL_PATIENCE, Machine, Order};
+use super::scope::Scope;
 use super::spawn::Process;
 use super::spec::Spec;
 use super::start::start;
-use super::watchdog::{Guard, Watchdog};
+use super::tree::Tree;
+use super::watchdog::Guard;
 use crate::clock::Stopwatch;
 use crate::stop::Stop;
 
@@ -36,7 +37,6 @@ const LATER_LOOKS: Duration = Duration::from_millis(100);
 
 struct Running {
     process: Arc<Process>,
-    pgid: i32,
     watch: Stopwatch,
     guard: Option<Guard>,
 }
@@ -45,12 +45,15 @@ struct Ended {
     cause: Option<StopCause>,
     status: Option<io::Result<ExitStatus>>,
     elapsed: Duration,
+    ended: Vec<Leftover>,
+    stuck: Vec<Leftover>,
 }
 
 /// Runs the command to its end and returns how it ended; blocks until then.
 ///
 /// Calls `started` on this thread right after the start. A command that exits 0 by itself leaves
-/// its background processes alone; after any other end its whole group is stopped. If a stop was
+/// its background processes alone; after any other end its whole group is stopped. After every end
+/// of a leashed command all that it has started is stopped. If a stop was
 /// requested before the start, nothing is started.
 ///
 /// If something here panics, such as `started`, the group is stopped with its grace period before
@@ -75,33 +78,45 @@ pub(crate) fn run(spec: Spec, stop: &Stop, started: impl FnOnce()) -> Finished {
         let why = format!("no thread to watch it with ({source})");
         return Finished::unstarted(How::NotStarted(NotStarted { program: spec.program, why, source }));
     }
-    let (machine, grace) = (Machine::new(spec.grace, spec.timeout), spec.grace);
-    let guard = spec.watchdog.as_ref().map(Watchdog::guard);
+    let (grace, leash) = (spec.grace, spec.leash.clone());
+    let machine = Machine::new(grace, spec.timeout, leash.is_some());
+    let guard = spec.watchdog.as_ref().map(|watchdog| watchdog.guard(leash.as_ref()));
     let announcement = guard.as_ref().and_then(Guard::announcement);
     let watch = Stopwatch::start();
     let process = match start(spec, announcement.as_ref()) {
         Ok(process) => Arc::new(process),
         Err(failure) => return Finished::unstarted(How::NotStarted(failure)),
     };
-    let pgid = process.pid().as_raw();
+    let pid = process.pid().as_raw();
+    let (scope, covered) = match (process.keeper(), leash) {
+        (Some(keeper), Some(leash)) => (Scope::Tree(Tree::of(keeper, leash.marker())), keeper),
+        _ => (Scope::Group(pid), pid),
+    };
     if let Some(guard) = &guard {
-        guard.cover(pgid);
+        guard.cover(covered);
     }
-    tracing::debug!(pid = pgid, "command started");
-    let abandoned = Abandoned { pgid, grace, stop };
+    tracing::debug!(pid, "command started");
+    let abandoned = Abandoned { scope: &scope, grace, stop };
     post(&to_waiter, Arc::clone(&process));
     started();
-    let ended = supervise(Running { process, pgid, watch, guard }, machine, &inbox);
+    let ended = supervise(Running { process, watch, guard }, &scope, machine, &inbox);
     drop(abandoned);
     drop(subscription);
-    tracing::debug!(pid = pgid, elapsed_ms = ended.elapsed.as_millis(), "command ended");
-    conclude(ended)
+    tracing::debug!(pid, elapsed_ms = ended.elapsed.as_millis(), "command ended");
+    let finished = conclude(ended);
+    for Leftover { pid, name } in &finished.ended {
+        tracing::debug!(pid, name, "ended a process that the command had left running");
+    }
+    for Leftover { pid, name } in &finished.stuck {
+        tracing::warn!(pid, name, "a process of the command does not end, although it was killed");
+    }
+    finished
 }
 
-/// Stops the group if this thread panics, so that no command stays unsupervised. The command is not
-/// reaped yet, so its number cannot have been reused.
+/// Stops the group, or all of a leashed command, if this thread panics, so that no command stays
+/// unsupervised. The command is not reaped yet, so its number cannot have been reused.
 struct Abandoned<'a> {
-    pgid: i32,
+    scope: &'a Scope,
     grace: Duration,
     stop: &'a Stop,
 }
@@ -112,20 +127,26 @@ impl Drop for Abandoned<'_> {
             return;
         }
         let watch = Stopwatch::start();
-        group::terminate(self.pgid);
-        while watch.elapsed() < self.grace && !group::is_deserted(self.pgid) {
+        self.scope.terminate();
+        while watch.elapsed() < self.grace && !self.scope.is_deserted() {
             // A second request ends the grace period, as everywhere.
             if self.stop.wait(2, LATER_LOOKS) {
                 break;
             }
         }
-        group::signal(self.pgid, Signal::SIGKILL);
+        self.scope.kill();
+        if matches!(self.scope, Scope::Tree(_)) {
+            let watch = Stopwatch::start();
+            while watch.elapsed() < KILL_PATIENCE && !self.scope.is_deserted() {
+                self.scope.kill();
+            }
+        }
     }
 }
 
-fn supervise(running: Running, mut machine: Machine, inbox: &Receiver<Event>) -> Ended {
-    let Running { process, pgid, watch, mut guard } = running;
-    let mut exit = None;
+fn supervise(running: Running, scope: &Scope, mut machine: Machine, inbox: &Receiver<Event>) -> Ended {
+    let Running { process, watch, mut guard } = running;
+    let (mut exit, mut left) = (None, BTreeMap::new());
     let mut pause = Duration::ZERO;
     loop {
         crate::crashpoint::reach(crate::crashpoint::Point::CommandWatched);
@@ -142,7 +163,9 @@ fn supervise(running: Running, mut machine: Machine, inbox: &Receiver<Event>) ->
             }
             Err(RecvTimeoutError::Timeout) => {
                 let order = match machine.tick(watch.elapsed()) {
-                    Order::Nothing if machine.awaits_group() && group::is_deserted(pgid) => machine.emptied(),
+                    Order::Nothing if machine.awaits_group() && scope.is_deserted() => machine.emptied(),
+                    // What was forked meanwhile.
+                    Order::Nothing if machine.is_killing() => Order::Kill,
                     order => order,
                 };
                 (order, false)
@@ -150,11 +173,20 @@ fn supervise(running: Running, mut machine: Machine, inbox: &Receiver<Event>) ->
             // The subscription holds a sender as long as this runs.
             Err(RecvTimeoutError::Disconnected) => unreachable!("a sender is held"),
         };
-        match order {
-            Order::Nothing => {}
-            Order::Terminate => group::terminate(pgid),
-            Order::Kill => group::signal(pgid, Signal::SIGKILL),
-            Order::Finish => drop(guard.take()),
+        let signalled = match order {
+            Order::Nothing => Vec::new(),
+            Order::Terminate => {
+                pause = FIRST_LOOK;
+                scope.terminate()
+            }
+            Order::Kill => scope.kill(),
+            Order::Finish => {
+                drop(guard.take());
+                Vec::new()
+            }
+        };
+        if exit.is_some() {
+            left.extend(signalled.into_iter().map(|Leftover { pid, name }| (pid, name)));
         }
         // Last, because reaping frees the number: the group has been signalled and unlisted by now
         // where that was due.
@@ -170,11 +202,13 @@ fn supervise(running: Running, mut machine: Machine, inbox: &Receiver<Event>) ->
         Some((status, elapsed)) => (Some(status), elapsed),
         None => (None, watch.elapsed()),
     };
-    Ended { cause: machine.into_cause(), status, elapsed }
+    let stuck = if machine.gave_up() { scope.living() } else { Vec::new() };
+    let ended = left.into_iter().map(|(pid, name)| Leftover { pid, name }).collect();
+    Ended { cause: machine.into_cause(), status, elapsed, ended, stuck }
 }
 
 fn conclude(ended: Ended) -> Finished {
-    let Ended { cause, status, elapsed } = ended;
+    let Ended { cause, status, elapsed, ended, stuck } = ended;
     let clean = matches!(&status, Some(Ok(status)) if status.success());
     let how = match (cause, status) {
         // It may still be running, so no runner may start it again.
@@ -188,12 +222,12 @@ fn conclude(ended: Ended) -> Finished {
         (None, Some(Err(error))) => How::Lost(format!("could not learn how it ended: {error}")),
         (None, None) => How::Lost("it does not end".to_owned()),
     };
-    Finished { how, clean, elapsed }
+    Finished { how, clean, elapsed, ended, stuck }
 }
 
 /// Blocks until the command has exited; returns whether with code 0.
 ///
-/// On Linux it leaves the command as a zombie. Until it is reaped its number, and so its group's,
+/// On Linux it leaves the command as a zombie, if that has no keeper. Until it is reaped its number, and so its group's,
 /// cannot be reused: the group can safely be signalled and taken off the watchdog's list. Once
 /// reaped, the number stays taken only while the group has members, which is checked right before
 /// every later signal.
@@ -202,6 +236,9 @@ fn await_exit(process: &Process) -> bool {
     use nix::errno::Errno;
     use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 
+    if process.keeper().is_some() {
+        return process.wait().is_ok_and(|status| status.success());
+    }
     loop {
         match waitid(Id::Pid(process.pid()), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT) {
             Err(Errno::EINTR) => {}

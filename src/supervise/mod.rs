@@ -19,6 +19,9 @@
 //! (failure, signal, time limit, the caller's stop) the group is stopped: SIGTERM, a grace period,
 //! SIGKILL, and then a check that it is gone.
 //!
+//! *Leash* (`tree`, `keeper`). A command with a [`Leash`] leaves nothing behind: after every end of it,
+//! exit 0 included, all that descends from it is ended in the same way, whatever session it moved to.
+//!
 //! *When the runner is killed* (`watchdog`). The parent-death signal kills the command. The
 //! [`Watchdog`], a helper process that notices the end of a pipe, stops the rest of its group.
 //!
@@ -34,19 +37,25 @@ mod finished;
 mod gits;
 mod group;
 mod job;
+#[cfg(target_os = "linux")]
+mod keeper;
+mod leash;
 mod machine;
 mod orphans;
 mod pager;
+mod scope;
 mod spawn;
 mod spec;
 mod start;
 #[cfg(test)]
 mod tests;
+mod tree;
 pub mod watchdog;
 
 pub use detached::detach;
 pub(crate) use finished::{Finished, How, StopCause};
 pub(crate) use job::run;
+pub use leash::Leash;
 pub(crate) use orphans::{is_unused, note_processes, occupants, settled_occupants};
 pub use pager::Pager;
 pub(crate) use spec::Spec;

@@ -20,6 +20,9 @@ use nix::libc;
 use nix::sys::signal::{SigSet, SigmaskHow};
 use nix::unistd::{Pid, chdir, dup2_stderr, dup2_stdin, dup2_stdout};
 
+#[cfg(target_os = "linux")]
+use super::keeper::Keeper;
+
 /// Runs a text without a `#!` line (CONTRACT 2.8).
 const SHELL: &CStr = c"/bin/sh";
 
@@ -38,6 +41,9 @@ const FIRST_REAL_TIME: libc::c_int = 32;
 #[derive(Debug)]
 pub(super) struct Process {
     pid: Pid,
+    /// Its parent, if that is not this process.
+    #[cfg(target_os = "linux")]
+    keeper: Option<Keeper>,
     status: Mutex<Option<ExitStatus>>,
 }
 
@@ -94,7 +100,12 @@ impl Image {
         let started = in_child(&child);
         mask.thread_set_mask()?;
         let (pid, failure) = started?;
-        let process = Process { pid, status: Mutex::default() };
+        let process = Process {
+            pid,
+            #[cfg(target_os = "linux")]
+            keeper: None,
+            status: Mutex::default(),
+        };
         match failure {
             None => Ok(process),
             Some(errno) => process.wait().and(Err(errno.into())),
@@ -187,9 +198,23 @@ fn forget_handler(signal: libc::c_int) {
 }
 
 impl Process {
+    /// A program that a keeper has started.
+    #[cfg(target_os = "linux")]
+    pub(super) fn kept(pid: Pid, keeper: Keeper) -> Self {
+        Self { pid, keeper: Some(keeper), status: Mutex::default() }
+    }
+
     /// Its process id.
     pub(super) fn pid(&self) -> Pid {
         self.pid
+    }
+
+    /// The process id of its keeper, if it has one.
+    pub(super) fn keeper(&self) -> Option<i32> {
+        #[cfg(target_os = "linux")]
+        return self.keeper.as_ref().map(|keeper| keeper.pid().as_raw());
+        #[cfg(not(target_os = "linux"))]
+        None
     }
 
     /// Blocks until it has exited, and reaps it.
@@ -198,6 +223,10 @@ impl Process {
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(status) = *status {
             return Ok(status);
+        }
+        #[cfg(target_os = "linux")]
+        if let Some(keeper) = &self.keeper {
+            return keeper.status().map(|ended| *status.insert(ended));
         }
         let mut raw = 0;
         // SAFETY: it writes to `raw` alone.

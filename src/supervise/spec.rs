@@ -10,6 +10,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::leash::Leash;
 use super::watchdog::Watchdog;
 
 /// One command to run.
@@ -37,7 +38,10 @@ pub(crate) struct Spec {
     pub(crate) grace: Duration,
     /// The time limit of the command, if any (`--command-timeout`).
     pub(crate) timeout: Option<Duration>,
-    /// Stops the command's group if this process is killed. Without a watchdog only the command
+    /// Ends everything that the command started, whatever its end; `None` leaves what it started
+    /// alone after exit 0, and sessions of their own always.
+    pub(crate) leash: Option<Leash>,
+    /// Stops the command's group (everything that the command started if it is leashed) if this process is killed. Without a watchdog only the command
     /// itself dies, and only on Linux.
     pub(crate) watchdog: Option<Watchdog>,
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariants (CONTRACT 10.1): before it executes its first instruction, the command leads its own
 //! process group and, unless it keeps our terminal, its own session. On Linux it dies with the
-//! thread that started it. Its signal mask is empty, and it ignores only signals that were ignored
+//! thread that started it, a leashed one by its keeper. Its signal mask is empty, and it ignores only signals that were ignored
 //! when the runner was started.
 
 use std::collections::BTreeMap;
@@ -20,6 +20,8 @@ use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
 use nix::unistd::{Pid, getpid, getppid, setpgid, setsid};
 
 use super::finished::NotStarted;
+#[cfg(target_os = "linux")]
+use super::keeper;
 use super::spawn::{Image, Process};
 use super::spec::Spec;
 use super::watchdog::Announcement;
@@ -27,10 +29,13 @@ use super::watchdog::Announcement;
 /// Starts the command. The calling thread must live as long as the command: on Linux its end kills
 /// the command.
 ///
-/// With an `announcement` the command enters the watchdog's list before it runs.
+/// With an `announcement` the command, or its keeper, enters the watchdog's list before it runs.
 pub(super) fn start(spec: Spec, announcement: Option<&Announcement>) -> Result<Process, NotStarted> {
-    let Spec { program, args, directory, environment, stdin, stdout, stderr, terminal, .. } = spec;
-    let environment: BTreeMap<OsString, OsString> = environment.into_iter().collect();
+    let Spec { program, args, directory, environment, stdin, stdout, stderr, terminal, leash, .. } = spec;
+    let mut environment: BTreeMap<OsString, OsString> = environment.into_iter().collect();
+    if let Some(leash) = &leash {
+        environment.insert(leash.name.into(), leash.value.clone().into());
+    }
     let image = stdin.map_or_else(|| fs::File::open("/dev/null"), Ok).and_then(|stdin| {
         Image::new(
             program.as_os_str(),
@@ -41,7 +46,14 @@ pub(super) fn start(spec: Spec, announcement: Option<&Announcement>) -> Result<P
         )
     });
     let runner = getpid();
-    let prepare = || prepare(terminal, runner, announcement);
+    let launch = |image: &Image| match leash {
+        #[cfg(target_os = "linux")]
+        Some(_) => {
+            let below = |keeper| image.start(&|| prepare(false, keeper, None)).map(|process| process.pid());
+            keeper::start(&below, announcement).map(|(pid, keeper)| Process::kept(pid, keeper))
+        }
+        _ => image.start(&|| prepare(terminal && leash.is_none(), runner, announcement)),
+    };
     // ETXTBSY: a child forked by another thread may still hold a file just written open, until it
     // calls exec. Retry for a moment.
     let mut pauses = [5, 20, 80, 320].into_iter().map(Duration::from_millis);
@@ -51,7 +63,7 @@ pub(super) fn start(spec: Spec, announcement: Option<&Announcement>) -> Result<P
     };
     let image = image.map_err(failed)?;
     loop {
-        match (image.start(&prepare), pauses.next()) {
+        match (launch(&image), pauses.next()) {
             (Err(source), Some(pause)) if source.kind() == ErrorKind::ExecutableFileBusy => {
                 thread::sleep(pause);
             }

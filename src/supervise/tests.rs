@@ -25,6 +25,8 @@ use super::*;
 use crate::clock::Stopwatch;
 use crate::stop::{Stop, contains, mask};
 
+mod leash;
+
 const LONG: Duration = Duration::from_secs(3600);
 const DEADLINE: Duration = Duration::from_secs(60);
 const BODY: &str = "AYNIG_TEST_BODY";
@@ -70,6 +72,7 @@ impl Scratch {
             stderr: File::create(self.path("stderr")).unwrap(),
             grace: LONG,
             timeout: None,
+            leash: None,
             watchdog: None,
             terminal: false,
         }
@@ -563,13 +566,13 @@ fn a_watchdog_that_died_is_replaced_and_told_everything() {
     let (program, args) = body("body_watchdog", &scratch.home, &[]);
     let watchdog = Watchdog::lazy(program, args);
     let early = group_of_its_own("sleep 600 & wait");
-    let guard = watchdog.guard();
+    let guard = watchdog.guard(None);
     guard.cover(pid_of(&early));
     let first = i32::try_from(watchdog.pid().unwrap()).unwrap();
     kill(Pid::from_raw(first), Signal::SIGKILL).unwrap();
     until("its end", || gone(first));
     let late = group_of_its_own("sleep 600 & wait");
-    let second_guard = watchdog.guard();
+    let second_guard = watchdog.guard(None);
     second_guard.cover(pid_of(&late));
     assert_ne!(watchdog.pid().map(i32::try_from), Some(Ok(first)));
     // Ends the pipe while both are still listed, as if the runner had been killed.

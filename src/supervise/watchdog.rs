@@ -4,13 +4,14 @@
 //! with SIGKILL can do nothing. So a helper process runs beside the runner: this binary with a
 //! hidden subcommand whose body is [`serve`]. Its stdin is a pipe whose other end only the runner
 //! holds. The runner writes which groups are guarded (`+<token> <pgid>` and `-<token>`, a line
-//! each, small enough for an atomic write). When the pipe ends, however the runner ended, the
+//! each, small enough for an atomic write). For a leashed command it writes the keeper and the
+//! marker (`+<token> <pid> <name>=<value>`), so that all that the command has started is ended. When the pipe ends, however the runner ended, the
 //! helper stops the groups still listed and exits. After a clean run the list is empty.
 //!
 //! The helper sends SIGTERM before SIGKILL, so that a git in the group removes its lock files. Such
 //! a lock can block the whole repository until a user removes it.
 //!
-//! A command enlists *itself*, between fork and exec. If the runner did it after the start, a
+//! A command, or its keeper, enlists *itself*, between fork and exec. If the runner did it after the start, a
 //! runner killed in between would leave running whatever the command had started by then. The
 //! runner never learns the number of a command whose exec failed, so it unlists groups by a token
 //! of its own.
@@ -31,11 +32,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
 use nix::unistd::getpid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-use super::group;
+use super::leash::Leash;
+use super::machine::KILL_PATIENCE;
+use super::scope::Scope;
+use super::tree::Tree;
 use crate::clock::Stopwatch;
 
 // How often to start a helper that cannot be started or does not stay.
@@ -67,7 +70,7 @@ struct Inner {
 #[derive(Default)]
 struct State {
     helper: Option<Helper>,
-    listed: BTreeMap<u64, i32>,
+    listed: BTreeMap<u64, Listed>,
     next_token: u64,
     attempts: u32,
 }
@@ -97,13 +100,13 @@ impl Watchdog {
 
     /// Reserves a place on the helper's list, and starts the helper if needed. Call it before the
     /// command is started.
-    pub(crate) fn guard(&self) -> Guard {
+    pub(crate) fn guard(&self, leash: Option<&Leash>) -> Guard {
         let mut state = self.inner.lock();
         let token = state.next_token;
         state.next_token += 1;
         self.inner.ensure(&mut state);
         drop(state);
-        Guard { watchdog: self.clone(), token }
+        Guard { watchdog: self.clone(), token, marker: leash.map(Leash::marker) }
     }
 
     /// The helper's process id while there is one.
@@ -130,14 +133,16 @@ impl fmt::Debug for Watchdog {
 pub struct Guard {
     watchdog: Watchdog,
     token: u64,
+    marker: Option<String>,
 }
 
 impl Guard {
-    /// Puts the group on the helper's list until this is dropped.
-    pub(crate) fn cover(&self, pgid: i32) {
+    /// Puts the group, or the keeper with that number, on the helper's list until this is dropped.
+    pub(crate) fn cover(&self, pid: i32) {
         let mut state = self.watchdog.inner.lock();
-        state.listed.insert(self.token, pgid);
-        state.tell(&enlist(self.token, pgid));
+        let listed = Listed { pid, marker: self.marker.clone() };
+        state.tell(&listed.line(self.token));
+        state.listed.insert(self.token, listed);
         // If that write found the helper gone, its replacement is sent the whole list.
         self.watchdog.inner.ensure(&mut state);
     }
@@ -145,7 +150,11 @@ impl Guard {
     /// The data for a command to enlist itself; `None` without a helper.
     pub(crate) fn announcement(&self) -> Option<Announcement> {
         let state = self.watchdog.inner.lock();
-        state.helper.as_ref().map(|helper| Announcement { pipe: Arc::clone(&helper.pipe), token: self.token })
+        state.helper.as_ref().map(|helper| Announcement {
+            pipe: Arc::clone(&helper.pipe),
+            token: self.token,
+            marker: self.marker.clone(),
+        })
     }
 }
 
@@ -157,11 +166,12 @@ impl Drop for Guard {
     }
 }
 
-/// Enlists the calling process, which leads its group, from within.
+/// Enlists the calling process, which leads its group or is a keeper, from within.
 #[derive(Clone, Debug)]
 pub(crate) struct Announcement {
     pipe: Arc<PipeWriter>,
     token: u64,
+    marker: Option<String>,
 }
 
 impl Announcement {
@@ -171,18 +181,55 @@ impl Announcement {
     pub(crate) fn enlist_self(&self) {
         let mut line = [0; LONGEST_LINE];
         let mut rest = line.as_mut_slice();
-        if writeln!(rest, "+{} {}", self.token, getpid()).is_ok() {
+        if write_line(&mut rest, self.token, getpid().as_raw(), self.marker.as_deref()).is_ok() {
             let unused = rest.len();
             let _told = nix::unistd::write(&*self.pipe, &line[..LONGEST_LINE - unused]);
         }
     }
 }
 
-// "+", a u64, a space, an i32 and a newline.
-const LONGEST_LINE: usize = 1 + 20 + 1 + 11 + 1;
+// The longest atomic write to a pipe that every system has.
+const LONGEST_LINE: usize = 512;
 
-fn enlist(token: u64, pgid: i32) -> String {
-    format!("+{token} {pgid}\n")
+/// An entry of the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Listed {
+    /// A group, or the keeper of a leashed command.
+    pid: i32,
+    /// The marker of a leashed command.
+    marker: Option<String>,
+}
+
+impl Listed {
+    fn line(&self, token: u64) -> String {
+        let mut line = Vec::new();
+        match write_line(&mut line, token, self.pid, self.marker.as_deref()) {
+            Ok(()) => String::from_utf8_lossy(&line).into_owned(),
+            Err(_) => String::new(),
+        }
+    }
+
+    fn parse(entry: &str) -> Option<Self> {
+        let (pid, marker) = match entry.split_once(' ') {
+            Some((pid, marker)) => (pid, Some(marker.to_owned())),
+            None => (entry, None),
+        };
+        Some(Self { pid: pid.parse().ok()?, marker })
+    }
+
+    fn scope(self) -> Scope {
+        match self.marker {
+            Some(marker) => Scope::Tree(Tree::of(self.pid, marker)),
+            None => Scope::Group(self.pid),
+        }
+    }
+}
+
+fn write_line(to: &mut impl Write, token: u64, pid: i32, marker: Option<&str>) -> io::Result<()> {
+    match marker {
+        Some(marker) => writeln!(to, "+{token} {pid} {marker}"),
+        None => writeln!(to, "+{token} {pid}"),
+    }
 }
 
 impl Inner {
@@ -198,7 +245,7 @@ impl Inner {
                 Ok(helper) => {
                     state.helper = Some(helper);
                     let list: String =
-                        state.listed.iter().map(|(token, pgid)| enlist(*token, *pgid)).collect();
+                        state.listed.iter().map(|(token, listed)| listed.line(*token)).collect();
                     state.tell(&list);
                 }
                 Err(error) => tracing::warn!(
@@ -268,35 +315,42 @@ pub fn serve(input: impl BufRead) -> io::Result<()> {
     let deaf = [SIGINT, SIGTERM, SIGHUP, SIGQUIT]
         .into_iter()
         .try_for_each(|signal| signal_hook::flag::register(signal, Arc::clone(&unread)).map(drop));
-    end(listed_at_end(input));
+    end(listed_at_end(input).into_iter().map(Listed::scope).collect());
     deaf
 }
 
-fn end(mut groups: Vec<i32>) {
-    thread::scope(|scope| {
-        for pgid in &groups {
-            scope.spawn(|| group::terminate(*pgid));
+fn end(mut scopes: Vec<Scope>) {
+    thread::scope(|threads| {
+        for scope in &scopes {
+            threads.spawn(|| scope.terminate());
         }
     });
     let watch = Stopwatch::start();
     loop {
         // A group that is gone is not checked again: its number may be reused.
-        groups.retain(|pgid| !group::is_gone(*pgid));
-        if groups.is_empty() || watch.elapsed() >= GRACE {
+        scopes.retain(|scope| !scope.is_gone());
+        if scopes.is_empty() || watch.elapsed() >= GRACE {
             break;
         }
         thread::sleep(LOOK);
     }
-    groups.iter().for_each(|pgid| group::signal(*pgid, Signal::SIGKILL));
+    let watch = Stopwatch::start();
+    while !scopes.is_empty() && watch.elapsed() < KILL_PATIENCE {
+        for scope in &scopes {
+            scope.kill();
+        }
+        thread::sleep(LOOK);
+        scopes.retain(|scope| !scope.is_gone());
+    }
 }
 
 // A read error means the same as end of file: the runner is gone.
-fn listed_at_end(input: impl BufRead) -> Vec<i32> {
-    let mut listed: BTreeMap<u64, i32> = BTreeMap::new();
+fn listed_at_end(input: impl BufRead) -> Vec<Listed> {
+    let mut listed: BTreeMap<u64, Listed> = BTreeMap::new();
     for line in input.lines().map_while(Result::ok) {
-        if let Some((token, pgid)) = line.strip_prefix('+').and_then(|entry| entry.split_once(' ')) {
-            if let (Ok(token), Ok(pgid)) = (token.parse(), pgid.parse()) {
-                listed.insert(token, pgid);
+        if let Some((token, entry)) = line.strip_prefix('+').and_then(|entry| entry.split_once(' ')) {
+            if let (Ok(token), Some(entry)) = (token.parse(), Listed::parse(entry)) {
+                listed.insert(token, entry);
             }
         } else if let Some(Ok(token)) = line.strip_prefix('-').map(str::parse) {
             listed.remove(&token);
@@ -311,7 +365,7 @@ mod tests {
 
     #[test]
     fn the_list_at_the_end() {
-        let cases: [(&str, &[i32]); 7] = [
+        let cases: [(&str, &[i32]); 8] = [
             ("", &[]),
             ("+0 12\n", &[12]),
             ("+0 12\n+1 13\n-0\n", &[13]),
@@ -319,21 +373,28 @@ mod tests {
             ("-0\n+0 12\n", &[12]),
             ("+0 12\n-0\n+1 12\n", &[12]),
             ("nonsense\n+\n+x 1\n+1 x\n\n+7 9\n-\n", &[9]),
+            ("+0 12 A=b c\n+1 13 A=d\n-1\n", &[12]),
         ];
         for (lines, expected) in cases {
-            assert_eq!(listed_at_end(lines.as_bytes()), expected, "{lines:?}");
+            let listed: Vec<i32> = listed_at_end(lines.as_bytes()).iter().map(|entry| entry.pid).collect();
+            assert_eq!(listed, expected, "{lines:?}");
+        }
+        for marker in [None, Some("A=b c".to_owned())] {
+            let entry = Listed { pid: 12, marker };
+            assert_eq!(listed_at_end(entry.line(3).as_bytes()), [entry]);
         }
     }
 
     #[test]
     fn the_longest_line_fits() {
-        assert_eq!(enlist(u64::MAX, i32::MIN).len(), LONGEST_LINE);
+        let marker = Some(format!("{}={}", "N".repeat(64), uuid::Uuid::nil()));
+        assert!(Listed { pid: i32::MIN, marker }.line(u64::MAX).len() <= LONGEST_LINE);
     }
 
     #[test]
     fn without_a_helper_the_work_goes_on() {
         let watchdog = Watchdog::lazy(PathBuf::from("/nonexistent/watchdog"), Vec::new());
-        let guard = watchdog.guard();
+        let guard = watchdog.guard(None);
         guard.cover(i32::MAX);
         assert_eq!(watchdog.pid(), None);
         assert_eq!(watchdog.inner.lock().attempts, ATTEMPTS);

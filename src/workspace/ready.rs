@@ -76,6 +76,7 @@ impl Workspaces<'_> {
             stderr: log.1,
             grace: GRACE,
             timeout: None,
+            leash: None,
             watchdog: None,
         };
         match ending(crate::supervise::run(spec, &self.options.stop, || {}), None) {

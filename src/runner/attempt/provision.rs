@@ -81,6 +81,7 @@ fn set_up(line: &str, command: &Spec, keeper: &LeaseKeeper<'_>) -> Result<(), En
         stderr: stream()?,
         grace: command.grace,
         timeout: command.timeout,
+        leash: None,
         watchdog: command.watchdog.clone(),
     };
     let finished = crate::supervise::run(spec, keeper.stop(), || {});

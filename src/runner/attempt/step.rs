@@ -281,6 +281,7 @@ fn command_spec(
         stderr: files.streams.1.try_clone().map_err(|error| error.to_string())?,
         grace: options.grace,
         timeout: options.command_timeout,
+        leash: None,
         watchdog: Some(context.watchdog.clone()),
     })
 }

@@ -147,6 +147,7 @@ impl Hook {
             stderr: to,
             grace: GRACE,
             timeout: Some(self.limit),
+            leash: None,
             watchdog: self.watchdog.clone(),
         };
         let how = crate::supervise::run(spec, stop, || {}).how;
