@@ -154,6 +154,12 @@ points! {
     RemovalUnbranched = "removal-unbranched",
     /// The workspace is recorded as removed; the record is where it was.
     RemovalRecorded = "removal-recorded",
+    /// A push of published work is recorded as due, and not made.
+    PublishNoted = "publish-noted",
+    /// Published work is at the remote; nothing says so here.
+    PublishPushed = "publish-pushed",
+    /// Published work has a proposal; nothing says so here.
+    PublishProposed = "publish-proposed",
     /// The worktree of a half-made workspace is removed again; its branch is not.
     WorkspaceUnmade = "workspace-unmade",
     /// The worktree of a dead runner is about to be rescued.

@@ -27,7 +27,9 @@ use crate::cli::ui::logging;
 use crate::cli::ui::logging::Level;
 use crate::cli::ui::{panics, signals};
 use crate::cli::upkeep::{clean, doctor, hook, init, install};
-use crate::cli::work::{answer, cancel, dry_run, land, next, run, set_state, set_working, workspace};
+use crate::cli::work::{
+    answer, cancel, dry_run, land, next, publish, run, set_state, set_working, workspace,
+};
 use crate::cli::{internal, ui};
 
 /// The whole program.
@@ -110,6 +112,7 @@ fn perform(variables: GitVariables, arguments: Arguments) -> Result<Exit, Error>
         Verb::Events(options) => log::run(&open()?, options, true),
         Verb::Logs(options) => logs::run(&open()?, options),
         Verb::Workspace(options) => workspace::run(&open()?, options),
+        Verb::Publish(options) => publish::run(&open()?, options),
         Verb::Orch(options) => orch::run(&open()?, options),
         Verb::Flow(options) => flow::run(&process, options),
         Verb::Clean(options) => clean::run(&open()?, options),

@@ -14,12 +14,14 @@
 //! | [`worktrees`] | linked worktrees and their owners |
 //! | [`contents`] | the contents of a worktree, and how they are saved |
 //! | [`remote`] | fetch, ls-remote, and the leased push |
+//! | `offer` | the push of a published branch, with push options |
 //! | `atomic` | the push that moves several refs together |
 //! | [`probe`] | queries of `aynig doctor` |
 
 pub(crate) mod atomic;
 pub(crate) mod contents;
 pub mod objects;
+pub(crate) mod offer;
 pub mod probe;
 pub mod process;
 pub(crate) mod refs;

@@ -125,6 +125,8 @@ fn words(before: Option<&State>, after: &State, event: &Event) -> Option<String>
         Body::WorkspaceAdopted(body) => format!("workspace: {} took over commits", body.name),
         Body::WorkspaceRolledBack(body) => format!("workspace: {} rolled back", body.name),
         Body::WorkspaceRemoved(body) => format!("workspace: {} removed", body.name),
+        Body::PublishPushed(body) => format!("publish: {} pushed", body.name),
+        Body::PublishProposed(body) => format!("publish: {} proposed", body.name),
         Body::LimitReached(body) => format!("limit: {}", body.limit),
         Body::NodePatched(_)
         | Body::Configured(_)

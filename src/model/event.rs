@@ -280,6 +280,10 @@ pub enum Body {
     WorkspaceRolledBack(WorkspaceChanged),
     #[serde(rename = "workspace.removed")]
     WorkspaceRemoved(WorkspaceChanged),
+    #[serde(rename = "publish.pushed")]
+    PublishPushed(WorkspaceChanged),
+    #[serde(rename = "publish.proposed")]
+    PublishProposed(WorkspaceChanged),
     #[serde(rename = "limit.reached")]
     LimitReached(LimitReached),
 }
@@ -387,6 +391,8 @@ impl Body {
             "workspace.adopted" => read(line, Self::WorkspaceAdopted),
             "workspace.rolled_back" => read(line, Self::WorkspaceRolledBack),
             "workspace.removed" => read(line, Self::WorkspaceRemoved),
+            "publish.pushed" => read(line, Self::PublishPushed),
+            "publish.proposed" => read(line, Self::PublishProposed),
             "limit.reached" => read(line, Self::LimitReached),
             other => Err(EventError::Unknown(other.chars().take(80).collect())),
         }

@@ -42,6 +42,55 @@ patched! {
         remote_branch: Option<String>,
         /// The proposal's address.
         pr_url: Option<String>,
+        /// All publications, one for each remote, branch and base.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        published: Vec<Publication>,
+    }
+}
+
+/// Work that was published as a branch of a remote, to be merged into another one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Publication {
+    /// The remote's address, without a user's name or password.
+    pub remote: String,
+    /// The branch there.
+    pub branch: String,
+    /// The branch that it is to be merged into.
+    pub base: String,
+    /// The commit that we put on the branch: the only one that a later push replaces.
+    pub commit: String,
+    /// The commit of the work branch that it shows.
+    pub head: String,
+    /// Whether `commit` is one commit with all changes.
+    #[serde(default)]
+    pub squashed: bool,
+    /// The proposal's address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The SHA-256 of the title and the text that we gave the proposal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// How often it was recorded. Of two hosts' records the higher one is newer.
+    pub count: u64,
+}
+
+impl Publication {
+    /// Whether another one is about the same remote, branch and base.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.remote, &self.branch, &self.base) == (&other.remote, &other.branch, &other.base)
+    }
+
+    /// Adds the newer ones among `more` to `known`.
+    pub fn merge(known: &mut Vec<Self>, more: &[Self]) {
+        for one in more {
+            match known.iter_mut().find(|other| other.is_same(one)) {
+                Some(other) if other.count < one.count => other.clone_from(one),
+                Some(_) => {}
+                None => known.push(one.clone()),
+            }
+        }
     }
 }
 
@@ -59,4 +108,8 @@ pub enum WorkspaceChange {
     RolledBack,
     /// It was removed.
     Removed,
+    /// Its work was pushed to a branch of a remote.
+    Pushed,
+    /// Its work is proposed there.
+    Proposed,
 }

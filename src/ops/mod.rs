@@ -15,6 +15,7 @@ pub mod missing;
 pub mod notify;
 pub mod outer;
 pub mod patience;
+pub mod publish;
 pub mod run;
 pub mod runs;
 pub mod settings;

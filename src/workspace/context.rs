@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::git::worktrees::registration::Mark;
+use crate::model::workspace::Publication;
 
 /// The version of the format.
 pub const VERSION: u32 = 1;
@@ -49,6 +50,12 @@ pub struct Context {
     pub remote_branch: Option<String>,
     /// Its proposal.
     pub pr_url: Option<String>,
+    /// All publications, one for each remote, branch and base.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<Publication>,
+    /// The push that is under way, or was when its process died.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub publishing: Option<Intent>,
     /// The run that it belongs to.
     pub run_id: String,
     /// When it was made: RFC 3339, UTC.
@@ -73,6 +80,22 @@ pub struct Context {
     /// How its worktree was made anew the last times, the oldest first: the ledger of a run may not have heard of it.
     #[serde(default)]
     pub remade: Vec<Remaking>,
+}
+
+/// A push of the work that may or may not have arrived.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Intent {
+    /// The remote's address.
+    pub remote: String,
+    /// The ref there.
+    pub target: String,
+    /// The commit that is pushed.
+    pub commit: String,
+    /// The commit of the work branch that it shows.
+    pub head: String,
+    /// Whether it is one commit with all changes.
+    pub squashed: bool,
 }
 
 /// A worktree that was made anew.
@@ -288,10 +311,18 @@ impl Context {
         if !self.remade.iter().all(Remaking::is_legal) {
             return wrong("remade");
         }
+        let published = self.published.iter().map(|one| (&one.commit, &one.head));
+        let intended = self.publishing.iter().map(|one| (&one.commit, &one.head));
+        let mut ids = published.chain(intended).flat_map(|(commit, head)| [commit, head]);
+        if ids.any(|id| CommitId::parse_hex(id).is_none()) {
+            return wrong("published");
+        }
         if self.generation == 0 {
             return wrong("generation");
         }
         let optional = [self.remote_branch.as_ref(), self.pr_url.as_ref()].into_iter().flatten();
+        let published = self.published.iter().flat_map(|one| [&one.remote, &one.branch, &one.base]);
+        let optional = optional.chain(published);
         let texts = [&self.base_ref, &self.created_at, &self.host].into_iter().chain(optional);
         if texts.into_iter().any(|text| text.is_empty() || text.chars().any(char::is_control)) {
             return Err("a text in it is empty, or holds a control character".to_owned());
@@ -399,6 +430,8 @@ pub(super) fn sample() -> Context {
         head_sha: sha,
         remote_branch: None,
         pr_url: None,
+        published: Vec::new(),
+        publishing: None,
         run_id: "0a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d".into(),
         created_at: "2026-01-31T12:00:00.000Z".into(),
         generation: 1,

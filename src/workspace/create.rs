@@ -223,6 +223,8 @@ impl Workspaces<'_> {
             head_sha: base.to_string(),
             remote_branch: None,
             pr_url: None,
+            published: Vec::new(),
+            publishing: None,
             run_id: run.to_owned(),
             created_at: clock::format_utc_millis(clock::wall_millis()),
             generation: 1,

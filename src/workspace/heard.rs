@@ -16,7 +16,7 @@ use crate::model::decide::{Command, Op};
 use crate::model::event::WorkspaceChanged;
 use crate::model::ids::{Alias, OpId, RunId};
 use crate::model::time::Timestamp;
-use crate::model::workspace::{Workspace, WorkspaceChange, WorkspacePatch, WorkspaceStatus};
+use crate::model::workspace::{Publication, Workspace, WorkspaceChange, WorkspacePatch, WorkspaceStatus};
 use crate::words::error_chain;
 
 use super::Workspaces;
@@ -147,6 +147,7 @@ pub(super) fn recorded(context: &Context) -> Option<Workspace> {
         generation: remade(context.generation),
         remote_branch: None,
         pr_url: None,
+        published: Vec::new(),
     })
 }
 
@@ -196,11 +197,39 @@ fn unheard(known: &Workspace, context: &Context, foreign: &Foreign<'_>) -> Vec<C
     if head != context.head_sha {
         add(WorkspaceChange::Snapshot, at(&context.head_sha), None, None);
     }
+    for (change, patch) in published(known, context) {
+        add(change, patch, None, None);
+    }
     if context.state == State::Removed {
         let status = Some(WorkspaceStatus::Removed);
         add(WorkspaceChange::Removed, WorkspacePatch { status, ..WorkspacePatch::default() }, None, None);
     }
     due
+}
+
+/// The publications that a ledger has not heard of: those that were recorded more often here.
+fn published(known: &Workspace, context: &Context) -> Vec<(WorkspaceChange, WorkspacePatch)> {
+    let mut all = known.published.clone();
+    Publication::merge(&mut all, &context.published);
+    if all == known.published {
+        return Vec::new();
+    }
+    let commit = |among: &[Publication], one: &Publication| {
+        among.iter().find(|other| other.is_same(one)).map(|other| other.commit.clone())
+    };
+    let is_pushed = all.iter().any(|one| commit(&known.published, one).as_ref() != Some(&one.commit));
+    let all = WorkspacePatch { published: Some(all), ..WorkspacePatch::default() };
+    let branch = Some(context.remote_branch.clone());
+    let url = Some(context.pr_url.clone()).filter(|url| *url != known.pr_url);
+    let proposed = |patch| (WorkspaceChange::Proposed, WorkspacePatch { pr_url: url.clone(), ..patch });
+    match (is_pushed, &url) {
+        (true, None) => vec![(WorkspaceChange::Pushed, WorkspacePatch { remote_branch: branch, ..all })],
+        (true, Some(_)) => vec![
+            (WorkspaceChange::Pushed, WorkspacePatch { remote_branch: branch, ..all }),
+            proposed(WorkspacePatch::default()),
+        ],
+        (false, _) => vec![proposed(WorkspacePatch { remote_branch: branch, ..all })],
+    }
 }
 
 #[cfg(test)]

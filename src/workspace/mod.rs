@@ -22,6 +22,7 @@
 //! | `snapshot` | puts what is in a worktree onto its branch, and sets the worktree right |
 //! | `rollback` | puts branch and worktree back to the base, and takes that back |
 //! | `heard` | what the ledger of a run hears about its workspaces |
+//! | `published` | what is recorded while a workspace is published |
 //! | `remove` | removes a workspace, after all of it was saved |
 //! | `condition` | what is wrong with workspaces, for `doctor` |
 //! | `leftovers` | what they left behind, for `clean` |
@@ -47,6 +48,7 @@ mod leftovers;
 mod moved;
 mod own;
 mod place;
+pub mod published;
 mod ready;
 mod record;
 pub mod refusal;

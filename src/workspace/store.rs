@@ -27,13 +27,13 @@ pub(super) const LOCK: &str = "workspace.lock";
 
 /// How long to wait for another process that changes the workspace. One that fills a large worktree takes a
 /// while.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Between a name and a number, in the archive. It is in no name.
 const AGAIN: char = '@';
 
 /// How long to wait for it before that is said.
-const QUIET: Duration = Duration::from_secs(1);
+pub(super) const QUIET: Duration = Duration::from_secs(1);
 
 /// The fewest characters that name a run.
 const FEWEST: usize = 4;

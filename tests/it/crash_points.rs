@@ -117,6 +117,8 @@ fn cases(point: Point) -> Vec<Case> {
         Point::RollbackDone | Point::WorkspaceUnheard | Point::WorkspaceHeard => vec![],
         Point::RemovalNoted | Point::RemovalArchived | Point::RemovalUnregistered => vec![],
         Point::RemovalUnbranched | Point::RemovalRecorded => vec![],
+        // See `publish::crashes`.
+        Point::PublishNoted | Point::PublishPushed | Point::PublishProposed => vec![],
         // This needs work that cannot be saved: see `kept`.
         Point::KeptDetached => vec![],
         // The lease is an unreferenced object; the next runner claims normally.

@@ -215,6 +215,7 @@ fn scenes() -> Scenes {
     landed(&mut scenes);
     installed(&mut scenes);
     workspaces(&mut scenes);
+    published(&mut scenes);
     runs(&mut scenes);
     flows(&mut scenes);
     scenes
@@ -392,6 +393,28 @@ fn workspaces(scenes: &mut Scenes) {
     let run = "0a1b2c3d-0000-4000-8000-000000000001";
     super::orch::make(&repo, run, "");
     stage.ask("workspace", &["create", "flow", "--run", run, "--base", "main"]);
+}
+
+/// Nothing to publish, a branch with the page that compares it, and a proposal.
+fn published(scenes: &mut Scenes) {
+    let (hub, repo) = super::publish::hub_and_clone();
+    repo.git(["config", "aynig.workspaceRoot", repo.beside("state").to_str().expect("UTF-8")]);
+    let mut stage = Stage { repo: &repo, scenes };
+    stage.ask("workspace", &["create", "fix"]);
+    let made = super::workspace::Made::of(&repo.workspaces()[0]);
+    stage.ask("publish", &["fix"]);
+    made.sh(&repo, "echo x >x; git add x; git commit -qm x");
+    let address = "https://github.com/acme/tool";
+    repo.git(["remote", "set-url", "origin", address]);
+    repo.git(["config", &format!("url.{}.insteadOf", hub.path.display()), address]);
+    stage.ask("publish", &["fix"]);
+    let forge = repo.beside("forge");
+    repo.command("../forge", r#"echo '{"url":"https://forge.example/p/1"}'"#);
+    repo.git(["config", "aynig.forge", forge.to_str().expect("UTF-8")]);
+    stage.ask("publish", &["fix"]);
+    repo.command("../forge", r#"echo '{"url":"https://forge.example/p/x"}'"#);
+    stage.ask("publish", &["fix"]);
+    stage.ask("workspace", &["show", "fix"]);
 }
 
 fn runs(scenes: &mut Scenes) {

@@ -93,6 +93,7 @@ mod pool;
 mod preference;
 mod probe;
 mod programs;
+mod publish;
 mod quiet;
 mod races;
 mod readme;

@@ -23,6 +23,7 @@ mod look;
 mod orch;
 mod parse;
 mod people;
+mod publish;
 mod settings;
 mod upkeep;
 mod workspace;
@@ -36,6 +37,7 @@ pub(crate) use crate::cli::args::land::Land;
 pub(crate) use crate::cli::args::look::{Log, Logs, Status};
 pub(crate) use crate::cli::args::orch::{Orch, OrchEvents, OrchRunVerb, OrchVerb};
 pub(crate) use crate::cli::args::people::{Answer, Wait};
+pub(crate) use crate::cli::args::publish::Publish;
 pub(crate) use crate::cli::args::settings::Given;
 pub(crate) use crate::cli::args::upkeep::{
     Clean, Completions, Doctor, Hook, HookName, Init, Install, Manual, Shell,
@@ -110,6 +112,8 @@ pub(crate) enum Verb {
     Logs(Logs),
     /// Make and show workspaces: a work branch with a worktree that lasts
     Workspace(Workspace),
+    /// Push the work of a run to a branch of a remote, and propose it there
+    Publish(Publish),
     /// Show orchestrated runs and their events, and mend their files
     Orch(Orch),
     /// Check and draw flow files: a task through agents, validators, a planner, gates and rollbacks

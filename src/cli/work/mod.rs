@@ -6,6 +6,7 @@ pub(crate) mod cancel;
 pub(crate) mod dry_run;
 pub(crate) mod land;
 pub(crate) mod next;
+pub(crate) mod publish;
 pub(crate) mod run;
 pub(crate) mod set_state;
 pub(crate) mod set_working;

@@ -104,6 +104,8 @@ struct View<'a> {
     /// Whether its worktree is there.
     present: bool,
     generation: u32,
+    remote_branch: Option<&'a str>,
+    pr_url: Option<&'a str>,
     created_at: String,
     host: &'a str,
     /// The address under which work in it is committed.
@@ -126,6 +128,8 @@ impl<'a> View<'a> {
             worktree_path: context.worktree_path.to_string_lossy(),
             present: context.worktree_path.is_dir(),
             generation: context.generation,
+            remote_branch: context.remote_branch.as_deref(),
+            pr_url: context.pr_url.as_deref(),
             created_at: context.created_at.chars().take(19).chain(['Z']).collect(),
             host: &context.host,
             email: context.address(),
@@ -531,7 +535,9 @@ fn show(workspaces: &Workspaces<'_>, context: &Context, as_json: bool) -> Result
         ("address", context.address()),
         ("created", format!("{} by {}", context.created_at, context.host)),
     ];
-    for (name, value) in rows {
+    let published = [("published", &context.remote_branch), ("proposal", &context.pr_url)];
+    let published = published.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
+    for (name, value) in rows.into_iter().chain(published) {
         ui::answer(&format!("{}  {}", styled(FAINT, format!("{name:10}")), ui::sanitize(&value)));
     }
     Ok(())

@@ -88,7 +88,8 @@ impl Repo {
         self.holds(other, &changes)
     }
 
-    fn common_base(&self, one: CommitId, other: CommitId) -> Option<CommitId> {
+    /// The commit that two have in common.
+    pub(crate) fn common_base(&self, one: CommitId, other: CommitId) -> Option<CommitId> {
         self.merge_base(one, other).ok().flatten()
     }
 

@@ -12,7 +12,7 @@ use crate::model::event::{
 use crate::model::ids::ArtifactId;
 use crate::model::node::{NodePatch, NodeStatus, Session};
 use crate::model::step::{Kept, Record, Step, TurnEnd, TurnStatus};
-use crate::model::workspace::{Workspace, WorkspaceChange, WorkspaceStatus};
+use crate::model::workspace::{Workspace, WorkspaceChange, WorkspacePatch, WorkspaceStatus};
 
 /// The longest summary of a node, in characters.
 const MAX_SUMMARY: usize = 120;
@@ -171,11 +171,18 @@ pub(super) fn change_workspace(
     let none = || Refusal::Workspace { name: body.name.clone(), why: "there is none of this name" };
     let workspace = draft.state.workspaces.get(&body.name).ok_or_else(none)?;
     let body = WorkspaceChanged { patch: workspace.difference(body.patch.clone()), ..body.clone() };
+    // What two processes tell of one push is one event.
+    let is_publication = matches!(change, WorkspaceChange::Pushed | WorkspaceChange::Proposed);
+    if is_publication && body.patch == WorkspacePatch::default() {
+        return Ok(());
+    }
     draft.push(match change {
         WorkspaceChange::Snapshot => Body::WorkspaceSnapshot(body),
         WorkspaceChange::Mended => Body::WorkspaceMended(body),
         WorkspaceChange::Adopted => Body::WorkspaceAdopted(body),
         WorkspaceChange::RolledBack => Body::WorkspaceRolledBack(body),
         WorkspaceChange::Removed => Body::WorkspaceRemoved(body),
+        WorkspaceChange::Pushed => Body::PublishPushed(body),
+        WorkspaceChange::Proposed => Body::PublishProposed(body),
     })
 }

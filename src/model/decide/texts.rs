@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{Command, NewArtifact, NewRun, RunEdit};
 use crate::model::approval::{Resolution, Tool};
+use crate::model::event::WorkspaceChanged;
 use crate::model::ids::FileName;
 use crate::model::message::Payload;
 use crate::model::step::Record;
@@ -54,8 +55,9 @@ impl Command {
                 end.artifacts.iter_mut().for_each(|(_, artifact)| change_name(artifact, change));
             }
             Self::AddArtifact(artifact) => change_name(artifact, change),
-            Self::ChangeWorkspace(_, body) => {
-                body.patch.pr_url.iter_mut().flatten().chain(&mut body.detail).for_each(change);
+            Self::ChangeWorkspace(_, WorkspaceChanged { patch, detail, .. }) => {
+                let urls = patch.published.iter_mut().flatten().filter_map(|one| one.url.as_mut());
+                patch.pr_url.iter_mut().flatten().chain(detail).chain(urls).for_each(change);
             }
             Self::DeleteRun
             | Self::RemoveNode(_)

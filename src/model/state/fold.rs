@@ -135,7 +135,9 @@ impl State {
             | Body::WorkspaceMended(body)
             | Body::WorkspaceAdopted(body)
             | Body::WorkspaceRolledBack(body)
-            | Body::WorkspaceRemoved(body) => self.change_workspace(body),
+            | Body::WorkspaceRemoved(body)
+            | Body::PublishPushed(body)
+            | Body::PublishProposed(body) => self.change_workspace(body),
         }
     }
 

@@ -20,7 +20,7 @@ use crate::model::run::{GlobalMode, Limits, Mode, Usage, Verdict};
 use crate::model::state::{Entry, State};
 use crate::model::step::{Opcode, Outcome, Record, TurnStatus};
 use crate::model::time::Timestamp;
-use crate::model::workspace::{Workspace, WorkspaceChange, WorkspacePatch, WorkspaceStatus};
+use crate::model::workspace::{Publication, Workspace, WorkspaceChange, WorkspacePatch, WorkspaceStatus};
 
 /// Random numbers that a command is made of.
 type Dice = (u8, u8, u8, u8);
@@ -235,6 +235,25 @@ fn arguments(die: u8) -> Map<String, Value> {
     args
 }
 
+/// A publication whose proposal has this address.
+pub(super) fn publication_at(url: String) -> Publication {
+    Publication { url: Some(url), ..publication(1) }
+}
+
+fn publication(die: u8) -> Publication {
+    Publication {
+        remote: "https://example.org/r".to_owned(),
+        branch: "work/abc/flow".to_owned(),
+        base: "main".to_owned(),
+        commit: format!("{die:040}"),
+        head: format!("{die:040}"),
+        squashed: die.is_multiple_of(2),
+        url: (die.is_multiple_of(3)).then(|| text(die)),
+        text: None,
+        count: u64::from(die),
+    }
+}
+
 fn workspace((_, a, b, c): Dice) -> Command {
     let name = Alias::parse(["flow", "planner"][usize::from(a) % 2]).unwrap();
     if b.is_multiple_of(2) {
@@ -249,15 +268,23 @@ fn workspace((_, a, b, c): Dice) -> Command {
             generation: 0,
             remote_branch: None,
             pr_url: None,
+            published: Vec::new(),
         });
     }
     let patch = WorkspacePatch {
         head_sha: Some(format!("{:040}", c)),
         generation: (c.is_multiple_of(2)).then_some(u64::from(c)),
         pr_url: (c.is_multiple_of(3)).then(|| (c.is_multiple_of(2)).then(|| text(c))),
+        published: (c.is_multiple_of(5)).then(|| vec![publication(c)]),
         ..WorkspacePatch::default()
     };
-    let changes = [WorkspaceChange::Snapshot, WorkspaceChange::RolledBack, WorkspaceChange::Removed];
+    let changes = [
+        WorkspaceChange::Snapshot,
+        WorkspaceChange::RolledBack,
+        WorkspaceChange::Removed,
+        WorkspaceChange::Pushed,
+        WorkspaceChange::Proposed,
+    ];
     let body = WorkspaceChanged { name, patch, rescue: None, detail: (b.is_multiple_of(3)).then(|| text(b)) };
     Command::ChangeWorkspace(pick(&changes, b).unwrap(), body)
 }

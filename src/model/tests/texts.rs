@@ -61,7 +61,11 @@ fn a_secret_in_any_text_is_found() {
     let resolution = Resolution { status: Answer::Modified, modified_args: Some(object()), reason: some() };
     let changed = WorkspaceChanged {
         name: Alias::parse("one").unwrap(),
-        patch: WorkspacePatch { pr_url: Some(some()), ..WorkspacePatch::default() },
+        patch: WorkspacePatch {
+            pr_url: Some(some()),
+            published: Some(vec![super::properties::publication_at(text())]),
+            ..WorkspacePatch::default()
+        },
         rescue: None,
         detail: some(),
     };

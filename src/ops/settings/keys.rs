@@ -8,13 +8,15 @@ use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use crate::contract::duration::{FORMS, parse_duration};
 use crate::contract::ids::{BranchName, RemoteName, RoleName};
 use crate::contract::lease::MAX_LEASE_SECONDS;
 use crate::contract::namespace::Namespace;
 use crate::git::repo::config::boolean;
+use crate::publish::Forge;
 use crate::runner::options::{CurrentBranch, Takeover};
 
+use super::read::text;
+pub use super::read::{number, seconds};
 use super::values::Settings;
 
 /// One setting.
@@ -194,31 +196,6 @@ impl Key {
     }
 }
 
-fn text(value: &OsStr) -> Result<&str, String> {
-    value.to_str().ok_or_else(|| "it is not UTF-8".to_owned())
-}
-
-/// Reads a whole number of a range.
-pub fn number(range: &RangeInclusive<u64>, text: &str) -> Result<u64, String> {
-    match text.trim().parse() {
-        Ok(number) if range.contains(&number) => Ok(number),
-        Ok(_) | Err(_) if *range.end() == u64::MAX => {
-            Err(format!("write a number from {} on", range.start()))
-        }
-        Ok(_) | Err(_) => Err(format!("write a number from {} to {}", range.start(), range.end())),
-    }
-}
-
-/// Reads a duration of a range of seconds.
-pub fn seconds(range: &RangeInclusive<u64>, text: &str) -> Result<u64, String> {
-    match parse_duration(text) {
-        Some(seconds) if range.contains(&seconds) => Ok(seconds),
-        Some(_) if *range.end() == u64::MAX => Err(format!("must be at least {} s", range.start())),
-        Some(_) => Err(format!("must be from {} to {} s", range.start(), range.end())),
-        None => Err(format!("not a duration: write {FORMS}")),
-    }
-}
-
 const fn value(long: &'static str, name: &'static str) -> Option<Flag> {
     Some(Flag { long, short: None, takes: Takes::Value(name), default: "" })
 }
@@ -236,7 +213,7 @@ const PLAIN: Key = Key {
 };
 
 /// All settings, in the order of their options in help texts.
-pub static KEYS: [Key; 35] = [
+pub static KEYS: [Key; 36] = [
     Key {
         name: "role",
         group: Group::Role,
@@ -357,6 +334,18 @@ pub static KEYS: [Key; 35] = [
         value: Value::Glob(|settings, glob| settings.protected_branches.push(glob)),
         default: Fallback::Words("`main`, `master` and `release/*`"),
         help: "Branches that nobody may move from a workspace (repeatable; `*` also matches `/`)",
+        ..PLAIN
+    },
+    Key {
+        name: "forge",
+        group: Group::Workspace,
+        value: Value::Name(|settings, text| {
+            settings.forge = Forge::parse(text)?;
+            Ok(())
+        }),
+        default: Fallback::Words("`none`"),
+        help: "Who makes a proposal of published work: none, gh, push-options (GitLab), agit (Gitea, Forgejo), or the \
+               absolute path of a program",
         ..PLAIN
     },
     Key {

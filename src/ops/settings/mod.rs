@@ -6,6 +6,7 @@
 //! settings it needs, so other settings cannot make it fail.
 
 pub mod keys;
+mod read;
 mod values;
 
 use std::ffi::{OsStr, OsString};
@@ -20,6 +21,7 @@ use crate::contract::ids::{RemoteName, RoleName};
 use crate::contract::requeue::OnInterrupt;
 use crate::git::Repo;
 use crate::git::repo::config::Setting;
+use crate::publish::Forge;
 use crate::runner::options::{CurrentBranch, Takeover, Trust};
 
 use super::error::Error;
@@ -41,6 +43,7 @@ impl Default for Settings {
             workspace_root: None,
             data_dir: None,
             protected_branches: Vec::new(),
+            forge: Forge::None,
             rollback_keep_ignored: false,
             commands_from: None,
             require_signed: false,

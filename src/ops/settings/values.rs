@@ -3,6 +3,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use crate::contract::ids::{RemoteName, RoleName};
+use crate::publish::Forge;
 use crate::runner::options::{CurrentBranch, Takeover};
 
 /// The values of all settings that an operation reads.
@@ -26,6 +27,8 @@ pub struct Settings {
     pub(crate) data_dir: Option<PathBuf>,
     /// Globs on the branches that nobody may move from a workspace; none means the usual ones.
     pub(crate) protected_branches: Vec<String>,
+    /// Who makes a proposal of published work.
+    pub(crate) forge: Forge,
     /// Whether a rollback keeps the old directory if it has ignored files.
     pub(crate) rollback_keep_ignored: bool,
     /// The ref whose tree holds all commands.

@@ -65,7 +65,7 @@ fn clone(hub: &Repo) -> Repo {
 }
 
 /// A `git` that logs the subcommand of each call and may do something else instead.
-struct Wrapper {
+pub(crate) struct Wrapper {
     directory: PathBuf,
     calls: PathBuf,
 }
@@ -73,7 +73,7 @@ struct Wrapper {
 impl Wrapper {
     /// `script` sees `$verb`, `$count` (the number of calls of that subcommand so far, with this one), `$GIT`
     /// (the real one), and the prelude of scenes. At its end it runs the real git.
-    fn new(hub: &Repo, script: &str) -> Self {
+    pub(crate) fn new(hub: &Repo, script: &str) -> Self {
         let directory = hub.beside("wrapper");
         fs::create_dir(&directory).expect("a fresh directory");
         let calls = hub.beside("calls");
@@ -98,7 +98,7 @@ impl Wrapper {
     }
 
     /// A PATH with this git in it.
-    fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         format!("{}:{}", self.directory.display(), std::env::var("PATH").expect("a PATH"))
     }
 

@@ -14,7 +14,7 @@ mod meanwhile;
 mod planted;
 mod remove;
 mod rollback;
-mod runs;
+pub(crate) mod runs;
 mod snapshot;
 mod sparse;
 mod tampering;

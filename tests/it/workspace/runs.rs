@@ -17,7 +17,7 @@ use super::super::support::*;
 use super::Made;
 
 /// A run that is decided in this place.
-pub(super) fn run_at(repo: &Repo, place: &Place) -> RunId {
+pub(crate) fn run_at(repo: &Repo, place: &Place) -> RunId {
     let store = open(&repo.path);
     let handle = store.handle();
     let (id, slug) = aynig::ledger::runs::fresh(&handle).expect("refs");
@@ -28,20 +28,20 @@ pub(super) fn run_at(repo: &Repo, place: &Place) -> RunId {
 }
 
 /// A repository with a run.
-pub(super) fn field() -> (Repo, RunId) {
+pub(crate) fn field() -> (Repo, RunId) {
     let repo = Repo::new();
     let run = run_at(&repo, &Place::Here);
     (repo, run)
 }
 
 /// Makes a workspace of a run.
-pub(super) fn made_in(repo: &Repo, run: RunId, name: &str) -> Made {
+pub(crate) fn made_in(repo: &Repo, run: RunId, name: &str) -> Made {
     let output = repo.workspace_ok(["create", name, "--run", &run.to_string(), "--json"]);
     Made::of(&repo.answered(&out(&output))[0])
 }
 
 /// What the ledger has of the workspaces of a run.
-pub(super) fn known(repo: &Repo, run: RunId) -> Value {
+pub(crate) fn known(repo: &Repo, run: RunId) -> Value {
     let shown = json(&repo.aynig_ok(["orch", "show", &run.to_string(), "--json"]));
     shown["run"]["workspaces"].clone()
 }
@@ -58,12 +58,12 @@ fn heard(repo: &Repo, run: RunId) -> Vec<(String, Value)> {
     events.filter_map(word).collect()
 }
 
-pub(super) fn words(repo: &Repo, run: RunId) -> Vec<String> {
+pub(crate) fn words(repo: &Repo, run: RunId) -> Vec<String> {
     heard(repo, run).into_iter().map(|(word, _)| word).collect()
 }
 
 /// The ledger and the files of a run fit each other.
-pub(super) fn assert_whole(repo: &Repo, run: RunId) {
+pub(crate) fn assert_whole(repo: &Repo, run: RunId) {
     let output = repo.aynig(["orch", "doctor", &run.to_string()]);
     assert!(output.status.success(), "{}{}", out(&output), err(&output));
 }

@@ -88,7 +88,9 @@ pub(super) fn show(state: &State, directory: &str) {
     for one in state.workspaces.values() {
         let status = if one.status == WorkspaceStatus::Removed { "removed" } else { "ready" };
         let head = one.head_sha.get(..10).unwrap_or_default();
-        let words = format!("{}  {status}  {} at {head}", one.name, one.branch_name);
+        let proposal = one.pr_url.as_ref().or(one.remote_branch.as_ref());
+        let published = proposal.map(|place| format!(", published: {place}")).unwrap_or_default();
+        let words = format!("{}  {status}  {} at {head}{published}", one.name, one.branch_name);
         ui::answer(&format!("{}  {}", styled(FAINT, "workspace"), ui::sanitize(&words)));
     }
     for approval in state.approvals.values().filter(|approval| approval.resolution.is_none()) {

@@ -1,0 +1,162 @@
+//! Publishing for front ends: which workspace, which remote, and what is not published.
+
+use std::ffi::{OsStr, OsString};
+
+use crate::contract::ids::{BranchName, RemoteName};
+use crate::git::Repo;
+use crate::ledger::{Place, Tip};
+use crate::model::ids::RunId;
+use crate::model::state::State;
+pub use crate::publish::Published;
+use crate::publish::Request;
+use crate::workspace::Workspaces;
+use crate::workspace::context::Context;
+use crate::workspace::refusal::Why;
+
+use super::error::{Error, Kind};
+use super::{runs, settings, workspace};
+
+/// Variables of a command of a runner, and the beginning of those of a step or a turn.
+const OF_COMMANDS: (&str, &str) = ("AYNIG_BRANCH", "AYNIG_ORCH_");
+
+/// The workspace that a run's flow works in.
+const FLOW: &str = "flow";
+
+/// What is asked for.
+#[derive(Debug)]
+pub struct Asked<'a> {
+    /// The run, or whatever names a workspace.
+    pub run: &'a OsStr,
+    /// The name of the workspace.
+    pub node: Option<&'a str>,
+    /// The branch to merge into.
+    pub base: Option<BranchName>,
+    /// The branch to publish as.
+    pub branch: Option<BranchName>,
+    /// Whether all changes become one commit.
+    pub squash: bool,
+    /// Whether a new proposal is a draft.
+    pub draft: bool,
+    /// The remote.
+    pub remote: Option<&'a RemoteName>,
+}
+
+/// Refuses a call by a command, a step or a turn: people publish.
+pub fn check_caller() -> Result<(), Error> {
+    let (branch, others) = OF_COMMANDS;
+    let is_theirs = |name: &OsStr| name == branch || name.to_string_lossy().starts_with(others);
+    let mut set = std::env::vars_os().filter(|(name, value)| !value.is_empty() && is_theirs(name));
+    let Some((name, _)) = set.next() else { return Ok(()) };
+    let name = name.to_string_lossy();
+    Err(Error::failed(format!(
+        "a command, a step or a turn publishes nothing ({name} is set); nothing was changed"
+    ))
+    .hint("commit the work, and let a person type `aynig publish`"))
+}
+
+/// Publishes a workspace. `fetch` fetches ledgers.
+pub fn publish(
+    repo: &Repo,
+    workspaces: &Workspaces<'_>,
+    asked: &Asked<'_>,
+    fetch: impl FnOnce() -> Result<(), Error>,
+) -> Result<Published, Error> {
+    let context = find(workspaces, asked, fetch)?;
+    let state = state_of(repo, &context);
+    let remote = remote(repo, asked.remote, state.as_ref())?;
+    repo.namespace().map_err(|error| Error::setup(format!("{error}; nothing was changed")))?;
+    let request = Request {
+        remote,
+        base: asked.base.clone(),
+        branch: asked.branch.clone(),
+        squash: asked.squash,
+        draft: asked.draft,
+        forge: settings::workspace(repo)?.forge,
+        label: state.as_ref().map(|state| state.run.label.clone()).unwrap_or_default(),
+    };
+    let mut published = crate::publish::publish(workspaces, &context, &request)?;
+    let handle = context.handle();
+    let live = state.iter().flat_map(|state| state.steps.values().next_back());
+    let live = live.filter(|step| step.ended_at.is_none()).map(|step| {
+        format!(
+            "step {} ({}) of {handle} is under way; what it does from now on is not published",
+            step.number, step.id
+        )
+    });
+    let dirty = published.is_dirty.then(|| {
+        format!("{handle} has changes that are not committed, and not published: `aynig workspace snapshot {handle}` commits them")
+    });
+    published.notes.splice(0..0, live.chain(dirty));
+    Ok(published)
+}
+
+/// The workspace that is meant: of several of a run that of its flow, unless one is named.
+fn find(
+    workspaces: &Workspaces<'_>,
+    asked: &Asked<'_>,
+    fetch: impl FnOnce() -> Result<(), Error>,
+) -> Result<Context, Error> {
+    let below = |name: &str| {
+        let mut named = asked.run.to_owned();
+        named.push("/");
+        named.push(name);
+        named
+    };
+    let named: OsString = asked.node.map_or_else(|| asked.run.to_owned(), &below);
+    let error = match workspaces.find(&named) {
+        Ok(context) => return Ok(context),
+        Err(refusal) if refusal.why == Why::NotFound => {
+            match workspace::find_or_take(workspaces, &named, fetch) {
+                Ok(context) => return Ok(context),
+                Err(error) => error,
+            }
+        }
+        Err(refusal) => Error::from(refusal),
+    };
+    let is_open = asked.node.is_none() && matches!(error.kind, Kind::Usage | Kind::NotFound);
+    if !is_open {
+        return Err(error);
+    }
+    let flow = workspace::find_or_take(workspaces, &below(FLOW), || Ok(()));
+    flow.map_err(|_| if error.kind == Kind::Usage { error.hint("`--node NAME` says which") } else { error })
+}
+
+/// The state of the run, as it is known here.
+fn state_of(repo: &Repo, context: &Context) -> Option<State> {
+    let run = RunId::parse(&context.run_id)?;
+    let head = runs::head(repo, run).ok()??;
+    Some(Tip::read(repo, run, head).ok()?.state)
+}
+
+/// The remote to publish on.
+fn remote(repo: &Repo, named: Option<&RemoteName>, state: Option<&State>) -> Result<RemoteName, Error> {
+    if let Some(named) = named {
+        return if repo.has_remote(named) {
+            Ok(named.clone())
+        } else {
+            Err(Error::usage(format!("--remote names {named}, which this repository does not have"))
+                .hint("`git remote -v` lists its remotes"))
+        };
+    }
+    let place = state.and_then(|state| Place::of(repo, state.run.id, &state.run.decided_by).ok());
+    if let Some(Place::Remote(remote)) = place {
+        return Ok(remote);
+    }
+    if let Some(remote) = settings::remote(repo)? {
+        return Ok(remote);
+    }
+    let names = repo.remote_names();
+    let usual = names.iter().find(|name| *name == "origin").or(if let [only] = &names[..] {
+        Some(only)
+    } else {
+        None
+    });
+    usual.and_then(|name| RemoteName::parse(name).ok()).ok_or_else(|| {
+        if names.is_empty() {
+            return Error::setup("this repository has no remote to publish on; nothing was changed")
+                .hint("`git remote add origin URL` adds one");
+        }
+        Error::usage("none of the remotes is called origin; nothing was changed")
+            .hint("name one: `--remote NAME`; `git remote -v` lists them")
+    })
+}
