@@ -3,10 +3,14 @@
 //! Invariant: an event is one JSON object on one line, with the envelope of the shared contract (`id runId ts type
 //! nodeId`). What is read from a line is written as the same fields again.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::de::IgnoredAny;
+use serde::de::value::MapDeserializer;
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::approval::{Resolution, Tool};
@@ -302,26 +306,63 @@ pub enum EventError {
     Unknown(String),
 }
 
-/// The envelope alone.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Header<'a> {
+/// A line: the envelope, and the other fields as they are written. Each part of a line is read once.
+struct Line<'a> {
     id: EventId,
     run_id: RunId,
     ts: Timestamp,
-    #[serde(default)]
     node_id: Option<NodeId>,
     by: By,
-    #[serde(rename = "type", borrow)]
-    kind: std::borrow::Cow<'a, str>,
+    kind: Cow<'a, str>,
+    fields: Fields<'a>,
+}
+
+/// Fields by name, as they are written.
+type Fields<'a> = Vec<(Cow<'a, str>, &'a RawValue)>;
+
+/// A name that is borrowed from the line if it can be.
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// Reads a [`Line`].
+struct LineVisitor;
+
+impl<'de> Visitor<'de> for LineVisitor {
+    type Value = Line<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an event")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Line<'de>, A::Error> {
+        let (mut id, mut run_id, mut ts, mut node_id, mut by, mut kind) =
+            (None, None, None, None, None, None);
+        let mut fields = Vec::with_capacity(4);
+        while let Some(Name(name)) = map.next_key()? {
+            match &*name {
+                "id" => id = Some(map.next_value()?),
+                "runId" => run_id = Some(map.next_value()?),
+                "ts" => ts = Some(map.next_value()?),
+                "nodeId" => node_id = map.next_value()?,
+                "by" => by = Some(map.next_value()?),
+                "type" => kind = Some(map.next_value::<Name<'de>>()?.0),
+                _ => fields.push((name, map.next_value()?)),
+            }
+        }
+        let missing = A::Error::missing_field;
+        Ok(Line {
+            id: id.ok_or_else(|| missing("id"))?,
+            run_id: run_id.ok_or_else(|| missing("runId"))?,
+            ts: ts.ok_or_else(|| missing("ts"))?,
+            node_id,
+            by: by.ok_or_else(|| missing("by"))?,
+            kind: kind.ok_or_else(|| missing("type"))?,
+            fields,
+        })
+    }
 }
 
 /// The keys that tell apart the bodies of one type.
-#[derive(Deserialize)]
-struct Probe {
-    patch: Keys,
-}
-
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Keys {
@@ -329,6 +370,15 @@ struct Keys {
     id: Option<IgnoredAny>,
     #[serde(default)]
     node_configs: Option<IgnoredAny>,
+}
+
+impl Keys {
+    /// Those of the patch.
+    fn of(fields: &Fields<'_>) -> Result<Self, EventError> {
+        let patch = fields.iter().find(|(name, _)| name == "patch").map(|(_, patch)| *patch);
+        let patch = patch.ok_or_else(|| <serde_json::Error as Error>::missing_field("patch"))?;
+        Ok(Self::deserialize(patch)?)
+    }
 }
 
 impl Event {
@@ -340,60 +390,54 @@ impl Event {
         if line.len() > MAX_LINE {
             return Err(EventError::TooLong(line.len()));
         }
-        let header: Header<'_> = serde_json::from_slice(line)?;
-        let body = Body::parse(&header.kind, line)?;
-        Ok(Self {
-            id: header.id,
-            run_id: header.run_id,
-            ts: header.ts,
-            node_id: header.node_id,
-            by: header.by,
-            body,
-        })
+        let mut reader = serde_json::Deserializer::from_slice(line);
+        let Line { id, run_id, ts, node_id, by, kind, fields } = reader.deserialize_map(LineVisitor)?;
+        reader.end()?;
+        Ok(Self { id, run_id, ts, node_id, by, body: Body::parse(&kind, fields)? })
     }
 }
 
 impl Body {
-    fn parse(kind: &str, line: &[u8]) -> Result<Self, EventError> {
-        fn read<'a, T: Deserialize<'a>>(line: &'a [u8], body: fn(T) -> Body) -> Result<Body, EventError> {
-            Ok(body(serde_json::from_slice(line)?))
+    fn parse(kind: &str, fields: Fields<'_>) -> Result<Self, EventError> {
+        fn read<'a, T: Deserialize<'a>>(fields: Fields<'a>, body: fn(T) -> Body) -> Result<Body, EventError> {
+            Ok(body(T::deserialize(MapDeserializer::new(fields.into_iter()))?))
         }
         match kind {
-            "run.patch" => match serde_json::from_slice::<Probe>(line)?.patch {
-                Keys { id: Some(_), .. } => read(line, Self::RunCreated),
-                Keys { node_configs: Some(_), .. } => read(line, Self::Configured),
-                Keys { .. } => read(line, Self::RunPatched),
+            "run.patch" => match Keys::of(&fields)? {
+                Keys { id: Some(_), .. } => read(fields, Self::RunCreated),
+                Keys { node_configs: Some(_), .. } => read(fields, Self::Configured),
+                Keys { .. } => read(fields, Self::RunPatched),
             },
-            "run.mode" => read(line, Self::ModeSet),
-            "run.stalled" => read(line, Self::Stalled),
-            "run.deleted" => read(line, Self::RunDeleted),
-            "node.patch" => match serde_json::from_slice::<Probe>(line)?.patch.id {
-                Some(_) => read(line, Self::NodeCreated),
-                None => read(line, Self::NodePatched),
+            "run.mode" => read(fields, Self::ModeSet),
+            "run.stalled" => read(fields, Self::Stalled),
+            "run.deleted" => read(fields, Self::RunDeleted),
+            "node.patch" => match Keys::of(&fields)?.id {
+                Some(_) => read(fields, Self::NodeCreated),
+                None => read(fields, Self::NodePatched),
             },
-            "node.deleted" => read(line, Self::NodeDeleted),
-            "edge.created" => read(line, Self::EdgeCreated),
-            "edge.deleted" => read(line, Self::EdgeDeleted),
-            "handoff.sent" => read(line, Self::HandoffSent),
-            "message.user" => read(line, Self::MessageUser),
-            "message.assistant.final" => read(line, Self::MessageFinal),
-            "approval.requested" => read(line, Self::ApprovalRequested),
-            "approval.resolved" => read(line, Self::ApprovalResolved),
-            "artifact.created" => read(line, Self::ArtifactCreated),
-            "telemetry.usage" => read(line, Self::UsageReported),
-            "turn.status" => read(line, Self::TurnEnded),
-            "step.started" => read(line, Self::StepStarted),
-            "step.ended" => read(line, Self::StepEnded),
-            "step.routed" => read(line, Self::StepRouted),
-            "workspace.prepared" => read(line, Self::WorkspacePrepared),
-            "workspace.snapshot" => read(line, Self::WorkspaceSnapshot),
-            "workspace.mended" => read(line, Self::WorkspaceMended),
-            "workspace.adopted" => read(line, Self::WorkspaceAdopted),
-            "workspace.rolled_back" => read(line, Self::WorkspaceRolledBack),
-            "workspace.removed" => read(line, Self::WorkspaceRemoved),
-            "publish.pushed" => read(line, Self::PublishPushed),
-            "publish.proposed" => read(line, Self::PublishProposed),
-            "limit.reached" => read(line, Self::LimitReached),
+            "node.deleted" => read(fields, Self::NodeDeleted),
+            "edge.created" => read(fields, Self::EdgeCreated),
+            "edge.deleted" => read(fields, Self::EdgeDeleted),
+            "handoff.sent" => read(fields, Self::HandoffSent),
+            "message.user" => read(fields, Self::MessageUser),
+            "message.assistant.final" => read(fields, Self::MessageFinal),
+            "approval.requested" => read(fields, Self::ApprovalRequested),
+            "approval.resolved" => read(fields, Self::ApprovalResolved),
+            "artifact.created" => read(fields, Self::ArtifactCreated),
+            "telemetry.usage" => read(fields, Self::UsageReported),
+            "turn.status" => read(fields, Self::TurnEnded),
+            "step.started" => read(fields, Self::StepStarted),
+            "step.ended" => read(fields, Self::StepEnded),
+            "step.routed" => read(fields, Self::StepRouted),
+            "workspace.prepared" => read(fields, Self::WorkspacePrepared),
+            "workspace.snapshot" => read(fields, Self::WorkspaceSnapshot),
+            "workspace.mended" => read(fields, Self::WorkspaceMended),
+            "workspace.adopted" => read(fields, Self::WorkspaceAdopted),
+            "workspace.rolled_back" => read(fields, Self::WorkspaceRolledBack),
+            "workspace.removed" => read(fields, Self::WorkspaceRemoved),
+            "publish.pushed" => read(fields, Self::PublishPushed),
+            "publish.proposed" => read(fields, Self::PublishProposed),
+            "limit.reached" => read(fields, Self::LimitReached),
             other => Err(EventError::Unknown(other.chars().take(80).collect())),
         }
     }
