@@ -56,7 +56,7 @@ pub use detached::detach;
 pub(crate) use finished::{Finished, How, StopCause};
 pub(crate) use job::run;
 pub use leash::Leash;
-pub(crate) use orphans::{is_unused, note_processes, occupants, settled_occupants};
+pub(crate) use orphans::{is_unused, note_processes, occupants, process_words, settled_occupants};
 pub use pager::Pager;
 pub(crate) use spec::Spec;
 pub use watchdog::{Guard, Watchdog};

@@ -37,6 +37,15 @@ pub(crate) fn occupants(dir: &Path) -> Vec<i32> {
     others().filter(|pid| places(&proc, *pid).iter().any(stands_in)).collect()
 }
 
+/// Names a process.
+pub(crate) fn process_words(pid: i32) -> String {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    match name.trim() {
+        "" => format!("process {pid}"),
+        name => format!("process {pid} ({name})"),
+    }
+}
+
 /// The [`occupants`] of `dir`, after waiting up to [`UPKEEP`] while they are only gits at work.
 ///
 /// Since 2.47 git runs its maintenance after each `git commit` in the background, in its own

@@ -18,7 +18,7 @@ use crate::git::contents::rescue::{Saved, Situation};
 use crate::git::contents::snapshot::{Inside, Noted};
 use crate::git::worktrees::held::Worktree;
 use crate::git::worktrees::registration::Workplace;
-use crate::supervise::settled_occupants;
+use crate::supervise::{process_words, settled_occupants};
 use crate::words::{error_chain, pluralize};
 
 use super::Workspaces;
@@ -483,15 +483,6 @@ impl Workspaces<'_> {
             }
             (State::Ready | State::Preparing, None) => Ok(None),
         }
-    }
-}
-
-/// Names a process.
-pub(super) fn process_words(pid: i32) -> String {
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    match name.trim() {
-        "" => format!("process {pid}"),
-        name => format!("process {pid} ({name})"),
     }
 }
 

@@ -13,11 +13,11 @@ use crate::contract::layout::archive_ref;
 use crate::crashpoint::{Point, reach};
 use crate::fsutil;
 use crate::git::Swap;
-use crate::supervise::settled_occupants;
+use crate::supervise::{process_words, settled_occupants};
 use crate::words::{error_chain, pluralize, shell_quote, shows_rescued};
 
 use super::Workspaces;
-use super::change::{absent, left, process_words};
+use super::change::{absent, left};
 use super::context::{Context, Pending, State, is_numbered};
 use super::heard::unheard_words;
 use super::refusal::{Refusal, Why};

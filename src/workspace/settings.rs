@@ -15,7 +15,7 @@ use super::Workspaces;
 use super::context::Context;
 use super::record::Values;
 use super::refusal::{Refusal, Why};
-use super::tampering::restores_setting;
+use super::tampering::{Change, restores_setting};
 
 impl Workspaces<'_> {
     /// The digests of the settings that execute, by key.
@@ -67,12 +67,14 @@ impl Workspaces<'_> {
     }
 
     /// Takes hooks, settings and refs as they are now for what they are to be.
-    pub fn accept(&self, context: &Context) -> Result<(), Refusal> {
+    pub fn accept(&self, context: &Context) -> Result<Vec<Change>, Refusal> {
         let mut held = self.hold_as_it_is(context)?;
         held.context.settings = digests(&self.executing_of(&held.context)?);
+        let (mut changes, _) = self.look_outside(&held.context)?;
+        changes.retain(|change| change.is_violation);
         let record = self.recorded_now(&held.context)?;
         self.keep_record(&held.context, &record)?;
-        held.save()
+        held.save().map(|()| changes)
     }
 
     fn executing_at(&self, git_dir: &Path) -> Result<Vec<Executing>, Refusal> {

@@ -31,6 +31,9 @@ const TRIES: u32 = 100;
 /// The pause between.
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// How often an index that others change is looked at and set.
+const LOOKS: u32 = 10;
+
 /// The result of a snapshot.
 #[derive(Debug)]
 pub struct Snapshot {
@@ -312,10 +315,16 @@ impl Workspaces<'_> {
         let stored = self.repo.commit(tip).map_err(|error| because(&error))?;
         let look = || {
             self.repo.look_inside(worktree, &stored).map_err(|error| {
-            let refusal = Refusal::new(Why::Failed, format!("could not {trying}: {}", error_chain(&error)));
+            let why = match &error {
+                RescueError::Snapshot { source, .. } => error_chain(source),
+                other => error_chain(other),
+            };
+            let is_empty = why.contains("does not have a commit checked out");
+            let refusal = Refusal::new(Why::Failed, format!("could not {trying}: {why}"));
             match error {
                 RescueError::OtherRepositories { .. } => refusal
                     .hint("commit what is in those repositories where it belongs, take them out or ignore them; then again"),
+                _ if is_empty => refusal.hint("take that repository out, ignore it, or commit in it; then again"),
                 _ if !self.repo.has_readable_index(worktree) => {
                     let index = shell_quote(&worktree.git_dir.join("index").to_string_lossy());
                     refusal.hint(format!(
@@ -350,7 +359,7 @@ impl Workspaces<'_> {
             done.commit = Some(commit);
         }
         let is_due = |inside: &Inside| inside.index != tree || !worktree.git_dir.join("index").exists();
-        for _ in 0..TRIES {
+        for _ in 0..LOOKS {
             if !is_due(&inside)
                 || self.repo.set_index(worktree, tree, &inside).map_err(|error| because(&error))?
             {

@@ -193,7 +193,10 @@ pub(crate) fn run(app: &App, arguments: &Workspace) -> Result<Exit, Error> {
         WorkspaceVerb::Snapshot(options) => {
             let context = find(&options.one)?;
             if options.accept {
-                workspaces.accept(&context)?;
+                for Change { thing, name, how, undo, .. } in workspaces.accept(&context)? {
+                    let what = format!("the {} {name} was {}", thing.word(), how.word());
+                    warn(&format!("accepted: {what} since the last snapshot; this undoes it: {undo}"));
+                }
             }
             let snapshot = workspaces.snapshot(&context)?;
             let is_violated = snapshot.changes.iter().any(|change| change.is_violation);
@@ -319,6 +322,10 @@ fn removed(removal: &Removal, applied: bool) {
         (false, None) => "would go",
     };
     ui::answer(&format!("{word}  {}", styled(STRONG, context.handle())));
+    if let Some(why) = &removal.obstacle {
+        warn(&format!("{} cannot be removed: {why}", context.handle()));
+        return;
+    }
     for path in &removal.removed {
         ui::answer(&ui::sanitize(&format!("  directory  {}", path.display())));
     }
@@ -352,9 +359,7 @@ fn removed(removal: &Removal, applied: bool) {
     for path in &removal.kept {
         warn(&format!("{} stays: an earlier worktree, for you to look at", path.display()));
     }
-    if let Some(why) = &removal.obstacle {
-        warn(&format!("{} cannot be removed: {why}", context.handle()));
-    } else if !applied {
+    if !applied {
         ui::answer("Nothing was removed; the same command with --apply does it.");
     }
 }

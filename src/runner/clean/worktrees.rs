@@ -13,7 +13,7 @@ use crate::git::worktrees::preserved::Kept;
 use crate::git::worktrees::registration::Checkout;
 use crate::git::worktrees::registration::{Mark, Registered};
 use crate::git::worktrees::worktree::Found;
-use crate::supervise::occupants;
+use crate::supervise::{occupants, process_words};
 
 use super::item::{CleanError, CleanOptions, Item, Kind, Lasting, age, disk_use, file_age};
 use crate::runner::attempt::files;
@@ -82,7 +82,10 @@ fn judge(repo: &Repo, registered: &Registered, mark: &Mark, held: bool) -> Resul
     }
     let there = occupants(path);
     if let Some(pid) = there.first() {
-        return Err(NotSettled { why: format!("process {pid} works in it"), next: format!("ps -fp {pid}") });
+        return Err(NotSettled {
+            why: format!("{} works in it", process_words(*pid)),
+            next: format!("ps -fp {pid}"),
+        });
     }
     let lease = files::find(repo, mark.attempt).and_then(|record| CommitId::parse_hex(&record.lease));
     settled::settled(repo, of(mark, lease))
@@ -130,6 +133,10 @@ fn clean_kept(repo: &Repo, wanted: &CleanOptions, kept: &Kept, lasting: Option<&
         Some(lasting) => format!("an old worktree of the workspace {} ({})", lasting.handle, kept.why),
         None => format!("it was kept ({})", kept.why),
     };
+    if let Some(pid) = occupants(&kept.checkout.path).first() {
+        let next = format!("leave it or end that process (`ps -fp {pid}`), then `aynig clean` again");
+        return item.stays(format!("{was}; {} works in it", process_words(*pid)), next);
+    }
     let Some(branch) = lasting.map(|lasting| lasting.branch.clone()).or_else(record) else {
         let why = format!("{was}, and nothing says for which branch");
         return item.stays(why, format!("take out what you need, then: {by_hand}"));
@@ -188,7 +195,7 @@ fn held(repo: &Repo, kept: &Kept, branch: &BranchName) -> Result<Worktree, Strin
         ));
     }
     if let Some(pid) = occupants(&kept.checkout.path).first() {
-        return Err(format!("process {pid} works in it"));
+        return Err(format!("{} works in it", process_words(*pid)));
     }
     let held = repo.hold_kept(kept, branch).map_err(|error| error_chain(&error))?;
     held.ok_or_else(|| "somebody has hold of it".to_owned())

@@ -191,4 +191,50 @@ fn a_shell_in_the_old_worktree_is_told_how_to_leave_it() {
     let words = err(&output);
     assert!(words.contains("(sh) worked in it"), "{words}");
     assert!(words.contains(&format!("`cd \"$(aynig workspace path {})\"`", made.handle)), "{words}");
+    // While somebody works in the old one, that is what keeps it.
+    let kept = made.path.with_file_name("fix.kept-1");
+    let mut sleep = std::process::Command::new("sleep");
+    let mut inside = sleep.arg("600").current_dir(&kept).spawn().expect("sleep");
+    let report = json(&repo.ask(&["clean", "--json", "--workspaces", "--apply"]));
+    inside.kill().expect("it runs");
+    inside.wait().expect("it ends");
+    let item = &report["items"][0];
+    assert!(
+        item["fate"] == "stays"
+            && item["reason"].as_str().is_some_and(|why| why.ends_with("(sleep) works in it")),
+        "{item}"
+    );
+    assert!(
+        item["next"].as_str().is_some_and(|next| next.starts_with("leave it or end that process")),
+        "{item}"
+    );
+    repo.ask(&["clean", "--workspaces", "--apply"]);
+    assert!(!kept.exists());
+}
+
+/// CONTRACT 15.12, 15.15
+#[test]
+fn what_is_accepted_is_named() {
+    let (repo, made, _) = field();
+    repo.git(["config", "filter.x.clean", "cat"]);
+    fs::write(repo.path.join(".git/hooks/post-merge"), "evil").expect("a file");
+    assert!(!repo.workspace(["snapshot", &made.slug]).status.success());
+    let words = err(&repo.workspace_ok(["snapshot", "--accept", &made.slug]));
+    for thing in ["/hooks/post-merge was added", "accepted: the setting filter.x.clean was added"] {
+        assert!(words.contains(thing), "{thing}: {words}");
+    }
+    assert_eq!(err(&repo.workspace_ok(["snapshot", "--accept", &made.slug])), "");
+}
+
+/// CONTRACT 15.6, 15.9
+#[test]
+fn an_empty_repository_inside_is_named_once_with_what_to_do() {
+    let (repo, made, _) = field();
+    made.sh(&repo, "git init -q inner");
+    let output = repo.workspace(["snapshot", &made.slug]);
+    assert_refused(&output, 1, &["inner", "take that repository out"]);
+    assert_eq!(err(&output).matches("take a snapshot of").count(), 1, "{}", err(&output));
+    let shown = repo.workspace_ok(["remove", &made.slug]);
+    assert_eq!(out(&shown).lines().count(), 1, "{}", out(&shown));
+    assert!(err(&shown).contains("inner"), "{}", err(&shown));
 }
