@@ -40,6 +40,18 @@ points! {
     LedgerWritten = "ledger-written",
     /// A remote took an operation on a run; the ref here does not point to it yet.
     LedgerPushed = "ledger-pushed",
+    /// A run of a flow is in its ledger, queued, without workspace and driver.
+    RunQueued = "run-queued",
+    /// A queued run of a flow has its workspace, and no driver.
+    RunPrepared = "run-prepared",
+    /// The agent of a step is about to be started.
+    AgentStarts = "agent-starts",
+    /// The agent of a step has ended; nothing is recorded.
+    AgentEnded = "agent-ended",
+    /// What ends an attempt of a driver is written; nothing points to it.
+    StepDecided = "step-decided",
+    /// The end of an attempt of a driver has landed; its process has not ended.
+    StepEnded = "step-ended",
     /// A journal has the lines of all operations; `state.json` is older.
     JournalWritten = "journal-written",
     /// A content of the ledger is among the artifacts; `state.json` does not say so.

@@ -28,7 +28,7 @@ use crate::cli::ui::logging::Level;
 use crate::cli::ui::{panics, signals};
 use crate::cli::upkeep::{clean, doctor, hook, init, install};
 use crate::cli::work::{
-    answer, cancel, dry_run, land, next, publish, run, set_state, set_working, workspace,
+    answer, cancel, dry_run, flow_runs, land, next, publish, run, set_state, set_working, workspace,
 };
 use crate::cli::{internal, ui};
 
@@ -114,6 +114,7 @@ fn perform(variables: GitVariables, arguments: Arguments) -> Result<Exit, Error>
         Verb::Workspace(options) => workspace::run(&open()?, options),
         Verb::Publish(options) => publish::run(&open()?, options),
         Verb::Orch(options) => orch::run(&open()?, options),
+        Verb::Flow(options) if flow_runs::needs_repository(options) => flow_runs::run(&open()?, options),
         Verb::Flow(options) => flow::run(&process, options),
         Verb::Clean(options) => clean::run(&open()?, options),
         Verb::Doctor(options) => doctor::run(&process, options),

@@ -1,8 +1,158 @@
 //! The flow engine: starts runs of flows, and carries out one step of a run at a time (CONTRACT.md §20).
 //!
+//! # Theory of operation
+//!
+//! A run of a flow has a ledger, a workspace named `flow`, and a *driver*: a branch whose commands call this program. Each
+//! attempt of the driver executes one step: it reads from the ledger what is due, does it in the workspace's worktree,
+//! takes a snapshot, and ends in one transaction, which records the step, moves the work branch and declares the driver's
+//! next state, and which only the holder of the driver's lease can make. So a step happened wholly or not at all, and
+//! whoever holds the lease next, on whatever host, reads the same ledger.
+//!
 //! Invariant: what is due follows from the ledger alone. A step that has ended is never carried out again.
+//!
+//! | file | contains |
+//! |---|---|
+//! | [`driver`] | the branch that the runner steps, and its commits |
+//! | [`start`] | makes a run |
+//! | [`attempt`] | one attempt of the driver: from what is due to its end |
+//! | `conclude` | the transaction that ends it |
+//! | `agent` | RUN_AGENT |
+//! | `prompt` | the text that an agent is given |
+//! | `gate` | GATE |
+//! | `question` | the question of a gate, and its answer |
+//! | `salvage` | what an attempt that was cut off left in the worktree |
+//! | [`recover`] | after an attempt that was cut off |
+//! | [`control`] | a person stops, pauses or resumes a run |
 
+mod agent;
+pub mod attempt;
+mod conclude;
+pub mod control;
+pub mod driver;
 pub mod evaluation;
+mod gate;
 pub mod policy;
+mod prompt;
+mod question;
 pub mod record;
+pub mod recover;
+mod salvage;
+pub mod start;
 pub mod validation;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use crate::clock;
+use crate::contract::ids::RemoteName;
+use crate::git::Repo;
+use crate::journal::directory::RunDirectory;
+use crate::ledger::{Ledger, LedgerError, Place, content};
+use crate::model::by::By;
+use crate::model::decide::Op;
+use crate::model::ids::{OpId, RunId};
+use crate::model::run::Run;
+use crate::model::time::Timestamp;
+use crate::provider::Provider;
+use crate::stop::Stop;
+use crate::supervise::Watchdog;
+use crate::workspace::Workspaces;
+use crate::workspace::refusal::{Refusal, Why};
+
+/// The name of the one node and of the one workspace of a flow run.
+pub const FLOW: &str = "flow";
+
+/// Finds a provider that this host has by its name. The error says why it cannot be used here.
+pub type Providers<'a> = dyn Fn(&str) -> Result<Provider, String> + 'a;
+
+/// The engine, with what this host lends to it.
+pub struct Engine<'a> {
+    /// The repository.
+    pub repo: &'a Repo,
+    /// Its workspaces.
+    pub workspaces: Workspaces<'a>,
+    /// The beginning of the names of drivers: `aynig.runPrefix`.
+    pub run_prefix: String,
+    /// The length of a driver's lease, in seconds.
+    pub lease_seconds: u64,
+    /// The providers of this host.
+    pub providers: Box<Providers<'a>>,
+    /// Where commands are taken from, if not from the branch: `aynig.commandsFrom`.
+    pub commands_from: Option<String>,
+    /// Variables for programs of a step, besides their own.
+    pub environment: Vec<(OsString, OsString)>,
+    /// This executable.
+    pub program: PathBuf,
+    /// Ends the programs of a step if this process is killed.
+    pub watchdog: Watchdog,
+    /// Ends a step early.
+    pub stop: Stop,
+    /// Tells the user something at once.
+    pub tell: fn(&str),
+}
+
+impl Engine<'_> {
+    /// An operation of this program on this host.
+    pub(crate) fn op(&self) -> Result<Op, Refusal> {
+        self.op_by(By::Runner { runner: self.repo.runner_id().to_owned() })
+    }
+
+    /// An operation of the person who typed the command.
+    pub(crate) fn op_of_person(&self) -> Result<Op, Refusal> {
+        self.op_by(self.workspaces.options.by.clone())
+    }
+
+    fn op_by(&self, by: By) -> Result<Op, Refusal> {
+        Ok(Op { id: OpId::random(), at: now()?, by })
+    }
+
+    /// The directory of a run on this host.
+    pub fn directory(&self, run: RunId) -> RunDirectory {
+        RunDirectory::of(self.repo, run)
+    }
+}
+
+/// The time now.
+pub(crate) fn now() -> Result<Timestamp, Refusal> {
+    let now = Timestamp::from_millis(clock::wall_millis());
+    now.ok_or_else(|| Refusal::new(Why::Setup, "the clock of this host is out of range"))
+}
+
+/// The frozen file of a run's flow.
+pub(crate) fn frozen_file(repo: &Repo, ledger: &Ledger<'_>) -> Result<Vec<u8>, Refusal> {
+    let run = &ledger.tip().state.run;
+    let frozen = run.flow.as_ref().ok_or_else(|| no_flow(run))?;
+    frozen_content(repo, ledger, &frozen.file)
+}
+
+/// A content that was frozen into a run.
+pub(crate) fn frozen_content(repo: &Repo, ledger: &Ledger<'_>, digest: &str) -> Result<Vec<u8>, Refusal> {
+    let found = content::read(repo, ledger.tip(), digest)?;
+    found.ok_or_else(|| {
+        let message = format!("the ledger of run {} lacks a part of its flow", ledger.tip().state.run.slug);
+        Refusal::new(Why::Failed, message).hint(format!(
+            "`aynig orch doctor {}` shows what else is wrong with it",
+            ledger.tip().state.run.slug
+        ))
+    })
+}
+
+fn no_flow(run: &Run) -> Refusal {
+    Refusal::new(Why::Usage, format!("run {} is a graph, and no flow", run.slug))
+        .hint("`aynig flow list` lists the runs of flows")
+}
+
+/// The remote that decides a run, if one does.
+pub(crate) fn remote_of(place: &Place) -> Option<&RemoteName> {
+    match place {
+        Place::Here => None,
+        Place::Remote(remote) => Some(remote),
+    }
+}
+
+/// Opens the ledger of a run, as the place of decision has it now.
+pub(crate) fn open<'r>(repo: &'r Repo, run: RunId) -> Result<Ledger<'r>, LedgerError> {
+    let mut ledger = Ledger::open(repo, run)?;
+    ledger.refresh()?;
+    Ok(ledger)
+}

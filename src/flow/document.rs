@@ -6,6 +6,9 @@ use crate::model::step::{Opcode, Outcome};
 /// The target of a route that ends the run. It needs no step of that name.
 pub const STOP: &str = "STOP";
 
+/// The name under which a GATE asks for an approval.
+pub const GATE_TOOL: &str = "gate";
+
 /// The most steps of a flow.
 pub const MAX_STEPS: usize = 500;
 
@@ -385,6 +388,12 @@ pub const OPCODES: [(&str, Opcode); 6] = [
 /// The word of a value of such a table.
 pub fn word<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str {
     table.iter().find(|(_, one)| one == value).map_or("", |(word, _)| word)
+}
+
+/// The word of an outcome.
+#[must_use]
+pub fn word_of(outcome: Outcome) -> &'static str {
+    word(&OUTCOMES, &outcome)
 }
 
 /// What a step of this opcode is called in messages.

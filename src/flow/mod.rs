@@ -20,6 +20,8 @@
 //! | [`base`] | prompts and scripts of the base commit |
 //! | [`graph`] | drawings |
 //! | [`operations`] | what a policy can forbid |
+//! | [`due`] | what is due after the steps of a run |
+//! | [`verdict`] | what became of a run |
 //! | [`rounds`] | loops, told by their effects |
 //! | [`ruling`] | what comes of a planner's answer |
 //! | [`schema`] | the JSON Schema |
@@ -27,6 +29,7 @@
 
 pub mod base;
 pub mod document;
+pub mod due;
 pub mod fault;
 mod fields;
 pub mod graph;
@@ -37,6 +40,7 @@ pub mod rounds;
 pub mod ruling;
 pub mod schema;
 pub mod substitution;
+pub mod verdict;
 pub mod yaml;
 
 use document::Flow;

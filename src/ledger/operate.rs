@@ -39,6 +39,15 @@ const PAUSES: (u64, u64) = (20, 2_000);
 /// How far back an operation with an id of the caller's is looked for.
 const REMEMBERED: usize = 1_000;
 
+/// What is done after a lost race.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Race {
+    /// The operation is decided on the newer state.
+    DecideAnew,
+    /// It is reported.
+    Report,
+}
+
 /// A run's ledger, open for operations.
 #[derive(Debug)]
 pub struct Ledger<'r> {
@@ -175,6 +184,31 @@ impl<'r> Ledger<'r> {
         commands: &[Command],
         beside: &[RefChange],
     ) -> Result<Operated, LedgerError> {
+        self.carry_out(op, commands, beside, Race::DecideAnew)
+    }
+
+    /// Like [`operate`](Self::operate), but only on the operation that is the newest known one: what is done depends on
+    /// it. The newer state is known after a lost race, which is [`LedgerError::Moved`] with the name of the ledger.
+    ///
+    /// # Errors
+    /// Those of [`operate`](Self::operate).
+    pub fn operate_on_this(
+        &mut self,
+        op: &Op,
+        commands: &[Command],
+        beside: &[RefChange],
+    ) -> Result<Operated, LedgerError> {
+        self.carry_out(op, commands, beside, Race::Report)
+    }
+
+    fn carry_out(
+        &mut self,
+        op: &Op,
+        commands: &[Command],
+        beside: &[RefChange],
+        race: Race,
+    ) -> Result<Operated, LedgerError> {
+        let planned = self.tip.id;
         let commands = &self.masks.commands(commands);
         let mut sent: Vec<CommitId> = Vec::new();
         // Asking a remote costs a connection, so what is known is tried first.
@@ -191,6 +225,9 @@ impl<'r> Ledger<'r> {
                     changed: Default::default(),
                 };
                 return Ok(Operated { commit: Some(commit), decided });
+            }
+            if race == Race::Report && self.tip.id != planned {
+                return Err(LedgerError::Moved { name: ledger_ref(self.run).to_string() });
             }
             let decided = match decide(&self.tip.state, commands, op, self.rules) {
                 Ok(decided) => decided,

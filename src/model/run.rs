@@ -355,6 +355,12 @@ patched! {
         usage: Usage,
         /// Its bounds.
         limits: Limits,
+        /// The number of the last step that limits do not count: a person has resumed the run after it.
+        #[serde(default)]
+        counted_from: u64,
+        /// The step with which a resumed flow goes on, if it is not the one that is due.
+        #[serde(default)]
+        continues_at: Option<String>,
         /// How a flow ended: `completed` at a STOP, else a sentence. `None` before that.
         #[serde(default)]
         termination: Option<String>,

@@ -131,6 +131,12 @@ pub struct Record {
     /// Whether it failed because of an outage or a limit of somebody else, so that it counts for no loop.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub outage: bool,
+    /// Whether its attempt was cut off, so that the step is tried again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cut_off: bool,
+    /// The attempt of the driver that it belongs to, by the run id of its lease.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease: Option<String>,
     /// Its artifacts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Kept>,

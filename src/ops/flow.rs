@@ -30,11 +30,16 @@ pub fn read(start: &Path, file: &Path) -> Result<Vec<u8>, Error> {
     }
 }
 
+/// Resolves a base as git does: its full name, and its commit.
+pub fn base(repo: &Repo, name: &str) -> Result<(String, CommitId), Error> {
+    repo.named_as_git_does(name).map_err(|error| {
+        Error::usage(format!("--base: {error}")).hint("`git for-each-ref` lists the refs there are")
+    })
+}
+
 /// Compares a flow with the files of a base commit. Returns the commit, and the notes by position.
 pub fn against_base(repo: &Repo, flow: &Flow, base: &str) -> Result<(CommitId, Vec<Note>), Error> {
-    let (_, commit) = repo.named_as_git_does(base).map_err(|error| {
-        Error::usage(format!("--base: {error}")).hint("`git for-each-ref` lists the refs there are")
-    })?;
+    let (_, commit) = self::base(repo, base)?;
     let mut files = BTreeMap::new();
     for path in paths(flow) {
         let content = repo

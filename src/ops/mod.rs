@@ -7,6 +7,7 @@ pub mod app;
 pub mod authority;
 pub mod cancel;
 pub mod declare;
+pub mod engine;
 pub mod error;
 pub mod flow;
 pub mod history;

@@ -145,6 +145,7 @@ fn unselective(repo: &Repo, process: &Process, settings: &Settings) -> Options {
         selection: Selection { named: settings.branch.clone(), ..Selection::everything() },
         trust: Trust::default(),
         work_prefix: settings.work_prefix.clone(),
+        run_prefix: settings.run_prefix.clone(),
         limits: Limits { steps: settings.max_steps, rounds: settings.max_rounds },
         worktrees: absolute_below(repo.top(), &settings.worktree),
         jobs: settings.jobs,

@@ -83,6 +83,7 @@ impl Kind {
 mod tests {
     use super::*;
 
+    /// CONTRACT 19.1
     #[test]
     fn names() {
         let name = |text| ProviderName::parse(text).map(|name| name.as_str().to_owned());

@@ -109,6 +109,8 @@ pub struct Options {
     pub trust: Trust,
     /// The beginning of the names of branches that are never run (CONTRACT 11.15).
     pub work_prefix: String,
+    /// The beginning of the names of drivers, whose runs have bounds of their own (CONTRACT 20.2).
+    pub run_prefix: String,
     /// The bounds on loops.
     pub limits: Limits,
     /// The directory of worktrees, absolute.

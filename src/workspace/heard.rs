@@ -85,18 +85,14 @@ impl Workspaces<'_> {
             Err(LedgerError::Deleted { .. } | LedgerError::Unknown(_)) => return Ok(()),
             refreshed => refreshed?,
         }
-        let Some(known) = same(&ledger.tip().state.workspaces, context) else { return Ok(()) };
-        let mut due = unheard(known, context, &|from, to| self.newest_foreign(context, from, to));
-        if !mended.is_empty() {
-            let (name, patch) = (known.name.clone(), WorkspacePatch::default());
-            let body = WorkspaceChanged { name, patch, rescue: None, detail: Some(mended.join("; ")) };
-            due.insert(0, Command::ChangeWorkspace(WorkspaceChange::Mended, body));
+        if same(&ledger.tip().state.workspaces, context).is_none() {
+            return Ok(());
         }
+        let (due, published) = self.owed(&ledger, context, mended)?;
         if due.is_empty() && beside.is_empty() {
             return Ok(());
         }
         let op = self.op().map_err(|refusal| LedgerError::Masks(refusal.message))?;
-        let published = self.publishes(&ledger, context)?;
         ledger.operate(&op, &due, &[beside, &published].concat())?;
         self.note_published(context, &published);
         reach(Point::WorkspaceHeard);
@@ -111,7 +107,7 @@ impl Workspaces<'_> {
     }
 
     /// The newest commit between two that is not the workspace's own. A branch that was set back is somebody's work.
-    fn newest_foreign(&self, context: &Context, from: &str, to: &str) -> Option<String> {
+    pub(super) fn newest_foreign(&self, context: &Context, from: &str, to: &str) -> Option<String> {
         let (base, tip) = (CommitId::parse_hex(from)?, CommitId::parse_hex(to)?);
         if self.repo.commit(base).is_err() || !self.repo.descends(tip, base) {
             return Some(to.to_owned());
@@ -163,7 +159,7 @@ pub(super) fn same<'a>(known: &'a BTreeMap<Alias, Workspace>, context: &Context)
 }
 
 /// What a ledger has not heard of a workspace.
-fn unheard(known: &Workspace, context: &Context, foreign: &Foreign<'_>) -> Vec<Command> {
+pub(super) fn unheard(known: &Workspace, context: &Context, foreign: &Foreign<'_>) -> Vec<Command> {
     let is_over = matches!(context.state, State::Preparing | State::Removing);
     if known.status == WorkspaceStatus::Removed || is_over {
         return Vec::new();

@@ -34,6 +34,7 @@
 //! | `ignored` | moves ignored files into a worktree that was made anew |
 //! | `own` | settings of a worktree's own, which a worktree that is made anew takes |
 //! | `change` | makes a worktree anew, and carries on after a crash |
+//! | `steps` | what the steps of a run do with its workspace |
 //! | `ready` | ignored files and `aynig.setup` in a new worktree |
 
 mod change;
@@ -56,6 +57,7 @@ mod remove;
 mod rollback;
 mod settings;
 mod snapshot;
+mod steps;
 mod store;
 mod tampering;
 mod withheld;

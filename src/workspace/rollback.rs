@@ -37,6 +37,16 @@ pub fn check_target(target: &str) -> Result<(), Refusal> {
 impl Workspaces<'_> {
     /// Puts branch and worktree back to the base; `None` if they are there already.
     pub fn rollback(&self, context: &Context) -> Result<Option<Remade>, Refusal> {
+        // The lock is held until the ledger has heard.
+        let (remade, _held) = self.rolled_back(context)?;
+        if let Some(remade) = &remade {
+            self.hears(&remade.context, &[]);
+        }
+        Ok(remade)
+    }
+
+    /// Rolls back, and returns the lock. The ledger does not hear of it here.
+    pub(super) fn rolled_back(&self, context: &Context) -> Result<(Option<Remade>, Held), Refusal> {
         let mut held = self.ready(context)?;
         let base = held.context.base();
         if self.repo.commit(base).is_err() {
@@ -49,15 +59,14 @@ impl Workspaces<'_> {
             ));
         }
         if self.is_as_new(&held, base) {
-            return Ok(None);
+            return Ok((None, held));
         }
         self.check_branch(&held.context)?;
         let before = self.save(&held, base)?;
         let told = before.tip.is_none().then(|| self.gone_words(&held.context));
         let mut remade = self.remake(&mut held, before, (base, None), Aim::Rollback)?;
         remade.warnings.extend(told);
-        self.hears(&remade.context, &[]);
-        Ok(Some(remade))
+        Ok((Some(remade), held))
     }
 
     /// Brings back what the last rollback, or the last undoing of one, discarded.

@@ -90,6 +90,14 @@ fn decide(facts: Facts) -> Head {
 impl Workspaces<'_> {
     /// Puts what is in the worktree onto the work branch.
     pub fn snapshot(&self, context: &Context) -> Result<Snapshot, Refusal> {
+        // The lock is held until the ledger has heard.
+        let (done, repairs, held) = self.taken(context)?;
+        self.hears(&held.context, &repairs);
+        Ok(done)
+    }
+
+    /// Takes a snapshot. Returns the repairs that the ledger is to hear of besides, and the lock.
+    pub(super) fn taken(&self, context: &Context) -> Result<(Snapshot, Vec<String>, Held), Refusal> {
         let mut held = self.ready(context)?;
         let (changes, record) = self.look_outside(&held.context)?;
         let generation = held.context.generation;
@@ -97,9 +105,9 @@ impl Workspaces<'_> {
         done.changes = changes;
         self.keep_record(&held.context, &record)?;
         // A worktree that was made anew is one change, whatever was mended before.
-        let mended = if held.context.generation == generation { &done.mended[..] } else { &[] };
-        self.hears(&held.context, mended);
-        Ok(done)
+        let is_same = held.context.generation == generation;
+        let repairs = if is_same { done.mended.clone() } else { Vec::new() };
+        Ok((done, repairs, held))
     }
 
     /// Puts what is in the worktree of a locked workspace onto its branch.

@@ -96,6 +96,9 @@ fn cases(point: Point) -> Vec<Case> {
         Point::RefLocked | Point::FileDrafted => vec![],
         // A step writes into no ledger: see `ledger`.
         Point::LedgerWritten | Point::LedgerPushed => vec![],
+        // See `flow_engine::crashes`.
+        Point::RunQueued | Point::RunPrepared | Point::AgentStarts | Point::AgentEnded => vec![],
+        Point::StepDecided | Point::StepEnded => vec![],
         Point::JournalWritten | Point::ContentProjected | Point::JournalRetiring => vec![],
         // A step delivers nothing: see `deferred`.
         Point::RefsDecided | Point::RefsHalfMoved | Point::DeliveryWritten => vec![],

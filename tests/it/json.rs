@@ -458,4 +458,20 @@ fn flows(scenes: &mut Scenes) {
     repo.write("flow.yaml", &std::fs::read_to_string(examples.join("fix.yaml")).expect("an example"));
     let graph = repo.aynig(["flow", "graph", "flow.yaml", "--format", "json"]);
     scenes.entry("flow graph").or_default().push(graph);
+    let flow = "workflow_id: w\nversion: 1\nentry_step: ask\nsteps:\n  - id: ask\n    opcode: GATE\n    gate: g\n    routes: {gate_approved: STOP, gate_rejected: STOP}\n";
+    repo.write("gate.yaml", flow);
+    let mut slugs = Vec::new();
+    for _ in 0..2 {
+        let mut stage = Stage { repo: &repo, scenes };
+        stage.ask("flow start", &["gate.yaml"]);
+        let started = scenes["flow start"].last().expect("an output");
+        slugs.push(json(started)["slug"].as_str().expect("a slug").to_owned());
+    }
+    let mut stage = Stage { repo: &repo, scenes };
+    stage.ask("flow pause", &[&slugs[0]]);
+    stage.ask("flow resume", &[&slugs[0]]);
+    repo.aynig_ok(["run", "--drain"]);
+    stage.ask("flow approve", &[&slugs[0]]);
+    stage.ask("flow reject", &[&slugs[1]]);
+    stage.ask("flow stop", &[&slugs[1]]);
 }

@@ -48,6 +48,7 @@ mod events;
 #[cfg(debug_assertions)]
 mod feature;
 mod flow;
+mod flow_engine;
 mod generated;
 mod handover;
 mod hangup;

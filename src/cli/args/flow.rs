@@ -8,9 +8,10 @@ use clap::{Args, Subcommand, ValueEnum};
 #[derive(Debug, Args)]
 #[command(
     disable_help_subcommand = true,
-    after_help = "This version checks and draws flows; commands that run them are not there yet.\n\
-    FILE is YAML or JSON, `-` is standard input. No repository is needed, except for --base.\n\
-    Exit codes: 0 done, with or without warnings; 1 the flow has a fault; 2 usage: the file or the base cannot be read; 3 set-up."
+    after_help = "FILE is YAML or JSON, `-` is standard input. RUN is a slug, the beginning of an id, or an id.\n\
+    `aynig run` carries out the steps of runs, on this host or any other that shares their remote.\n\
+    Exit codes: 0 done, with or without warnings; 1 the flow has a fault, or a rule forbids it; 2 usage; 3 set-up; 4 the remote does not answer;\n\
+    5 (--wait) the run waits for a person."
 )]
 pub(crate) struct Flow {
     /// The subcommand
@@ -27,6 +28,82 @@ pub(crate) enum FlowVerb {
     Graph(FlowGraph),
     /// Print the JSON Schema of flow files, with which editors complete them
     Schema,
+    /// Start a run of a flow: a workspace, and a driver that `aynig run` steps
+    Start(FlowStart),
+    /// Approve what the gate of a run asks
+    Approve(FlowAnswer),
+    /// Reject what the gate of a run asks
+    Reject(FlowAnswer),
+    /// Let a run begin no further step; one that is under way is ended, and its work saved
+    Pause(FlowRun),
+    /// Let a run go on that was paused, stopped or has failed
+    Resume(FlowResume),
+    /// End a run; its work stays
+    Stop(FlowRun),
+    /// Carry out the step that is due; only the command of a driver calls it
+    Step,
+    /// Carry on after a step that was cut off; only the command of a driver calls it
+    Recover,
+}
+
+/// `aynig flow start`.
+#[derive(Debug, Args)]
+pub(crate) struct FlowStart {
+    /// The flow file
+    #[arg(value_name = "FILE")]
+    pub(crate) flow_file: PathBuf,
+
+    /// The commit that the work begins with
+    #[arg(long, value_name = "REF", default_value = "HEAD", allow_hyphen_values = true)]
+    pub(crate) base: String,
+
+    /// The value of an input (repeatable); `@FILE` takes it from a file
+    #[arg(long = "input", value_name = "NAME=VALUE")]
+    pub(crate) inputs: Vec<String>,
+
+    /// A text for people; the flow's `workflow_id` if it is not given
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) label: Option<String>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A run.
+#[derive(Debug, Args)]
+pub(crate) struct FlowRun {
+    /// The run
+    #[arg(value_name = "RUN")]
+    pub(crate) run_name: String,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `aynig flow resume`.
+#[derive(Debug, Args)]
+pub(crate) struct FlowResume {
+    /// The run
+    #[command(flatten)]
+    pub(crate) run: FlowRun,
+
+    /// The step with which it goes on; else the one that is due, or the last one if that had no route
+    #[arg(long, value_name = "STEP")]
+    pub(crate) from: Option<String>,
+}
+
+/// `aynig flow approve` and `aynig flow reject`.
+#[derive(Debug, Args)]
+pub(crate) struct FlowAnswer {
+    /// The run
+    #[command(flatten)]
+    pub(crate) run: FlowRun,
+
+    /// Why
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) comment: Option<String>,
 }
 
 /// `aynig flow check`.

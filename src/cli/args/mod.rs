@@ -32,7 +32,9 @@ pub(crate) use crate::cli::args::parse::not_an_interval;
 use crate::cli::args::parse::{parse_commit, parse_remote, parse_state, parse_trailer, seconds};
 
 pub(crate) use crate::cli::args::cancel::Cancel;
-pub(crate) use crate::cli::args::flow::{Flow, FlowCheck, FlowGraph, FlowVerb, Format};
+pub(crate) use crate::cli::args::flow::{
+    Flow, FlowAnswer, FlowCheck, FlowGraph, FlowRun, FlowStart, FlowVerb, Format,
+};
 pub(crate) use crate::cli::args::land::Land;
 pub(crate) use crate::cli::args::look::{Log, Logs, Status};
 pub(crate) use crate::cli::args::orch::{Orch, OrchEvents, OrchRunVerb, OrchVerb};

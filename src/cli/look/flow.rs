@@ -50,6 +50,8 @@ pub(crate) fn run(process: &Process, arguments: &Flow) -> Result<Exit, Error> {
             ui::answer(&schema::text());
             Ok(Exit::Done)
         }
+        // Those of runs need a repository.
+        _ => unreachable!("`work::flow_runs` has the others"),
     }
 }
 
@@ -121,12 +123,12 @@ fn graph(process: &Process, options: &FlowGraph) -> Result<Exit, Error> {
     Ok(if faults().count() == 0 { Exit::Done } else { Exit::Failed })
 }
 
-fn name_of(file: &Path) -> Cow<'_, str> {
+pub(crate) fn name_of(file: &Path) -> Cow<'_, str> {
     if file == Path::new("-") { Cow::Borrowed("<stdin>") } else { file.to_string_lossy() }
 }
 
 /// `FILE:LINE:COLUMN: fault: what; what to write instead`.
-fn line(file: &str, note: &Note) -> String {
+pub(crate) fn line(file: &str, note: &Note) -> String {
     let Note { place, severity, what, instead } = note;
     let style = match severity {
         Severity::Fault => BAD,

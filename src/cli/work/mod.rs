@@ -4,6 +4,7 @@ pub(crate) mod answer;
 pub(crate) mod by_hand;
 pub(crate) mod cancel;
 pub(crate) mod dry_run;
+pub(crate) mod flow_runs;
 pub(crate) mod land;
 pub(crate) mod next;
 pub(crate) mod publish;

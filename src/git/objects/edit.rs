@@ -34,6 +34,21 @@ impl Repo {
         again(|| self.edit_tree_once(base, files))
     }
 
+    /// Writes a tree of executable files.
+    pub(crate) fn tree_of_programs(&self, files: &[(String, Vec<u8>)]) -> Result<CommitId, CommitError> {
+        let empty = gix::objs::Tree::empty();
+        let mut editor = gix::objs::tree::Editor::new(empty, &self.gix.objects, self.gix.object_hash());
+        for (path, content) in files {
+            let blob =
+                self.write_bytes(gix::objs::Kind::Blob, content).map_err(|error| self.unwritten(&error))?;
+            let parts = path.as_bytes().split_str("/").map(|part| part.as_bstr());
+            let added = editor.upsert(parts, EntryKind::BlobExecutable, blob);
+            let unreadable = |why: String| CommitError::Unreadable { id: self.no_files(), why };
+            added.map_err(|error| unreadable(error.to_string()))?;
+        }
+        editor.write(|tree| self.write(tree)).map(|id| ours(&id)).map_err(|error| self.unwritten(&error))
+    }
+
     fn edit_tree_once(
         &self,
         base: Option<CommitId>,

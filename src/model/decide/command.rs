@@ -1,5 +1,7 @@
 //! Commands: what may be asked of a run.
 
+use serde_json::{Map, Value};
+
 use crate::model::approval::{Resolution, Tool};
 use crate::model::artifact::ArtifactKind;
 use crate::model::edge::EdgeType;
@@ -66,6 +68,10 @@ pub struct RunEdit {
     pub limits: Option<Limits>,
     /// What it waits for; the inner `None` clears it.
     pub waiting_for: Option<Option<String>>,
+    /// The number of the last step that limits do not count.
+    pub counted_from: Option<u64>,
+    /// The step with which a flow goes on; the inner `None` clears it.
+    pub continues_at: Option<Option<String>>,
     /// How a flow ended; the inner `None` clears it.
     pub termination: Option<Option<String>>,
     /// What became of a flow; the inner `None` clears it.
@@ -193,6 +199,22 @@ impl EndedStep {
     }
 }
 
+/// Why a run is paused without a person.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Halt {
+    /// A limit was reached.
+    Limit {
+        /// Its name.
+        limit: String,
+        /// The value that was reached.
+        value: f64,
+        /// The bound.
+        bound: f64,
+    },
+    /// It makes no progress; what was seen.
+    Stalled(Map<String, Value>),
+}
+
 /// A new artifact. Its content lies in the ledger's `content/`, under its digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewArtifact {
@@ -271,6 +293,8 @@ pub enum Command {
     StartStep(StepStart),
     /// Ends the step that is under way.
     EndStep(Box<EndedStep>),
+    /// Pauses the run because a limit was reached, or because it makes no progress.
+    Halt(Halt),
     /// Adds an artifact.
     AddArtifact(NewArtifact),
     /// Records a new workspace.

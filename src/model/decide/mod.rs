@@ -26,7 +26,8 @@ mod talk;
 pub mod texts;
 
 pub use command::{
-    Command, EdgeSpec, EndedStep, EndedTurn, NewArtifact, NewRun, NodeEdit, NodeSpec, RunEdit, StepStart,
+    Command, EdgeSpec, EndedStep, EndedTurn, Halt, NewArtifact, NewRun, NodeEdit, NodeSpec, RunEdit,
+    StepStart,
 };
 pub use draft::Decided;
 pub use refusal::{Refusal, RefusalKind};
@@ -102,6 +103,7 @@ fn one(draft: &mut Draft<'_>, command: &Command) -> Result<(), Refusal> {
         Command::EndTurn(turn) => progress::end_turn(draft, turn),
         Command::StartStep(step) => progress::start_step(draft, step),
         Command::EndStep(end) => progress::end_step(draft, end),
+        Command::Halt(halt) => progress::halt(draft, halt),
         Command::AddArtifact(artifact) => progress::add_artifact(draft, artifact).map(drop),
         Command::PrepareWorkspace(workspace) => progress::prepare_workspace(draft, workspace),
         Command::ChangeWorkspace(change, body) => progress::change_workspace(draft, *change, body),

@@ -1,16 +1,17 @@
 //! Turns, steps, artifacts and workspaces: what was executed.
 
 use super::Refusal;
-use super::command::{EndedStep, EndedTurn, NewArtifact, StepStart};
+use super::command::{EndedStep, EndedTurn, Halt, NewArtifact, StepStart};
 use super::draft::Draft;
 use super::runs::{check_not_ended, touch};
 use crate::model::artifact::Artifact;
 use crate::model::event::{
-    ArtifactCreated, Body, MessageFinal, NodePatched, StepEnded, StepRouted, StepStarted, UsageReported,
-    WorkspaceChanged, WorkspacePrepared,
+    ArtifactCreated, Body, LimitReached, MessageFinal, NodePatched, RunPatched, Stalled, StepEnded,
+    StepRouted, StepStarted, UsageReported, WorkspaceChanged, WorkspacePrepared,
 };
 use crate::model::ids::ArtifactId;
 use crate::model::node::{NodePatch, NodeStatus, Session};
+use crate::model::run::{RunPatch, RunStatus};
 use crate::model::step::{Kept, Record, Step, TurnEnd, TurnStatus};
 use crate::model::workspace::{Workspace, WorkspaceChange, WorkspacePatch, WorkspaceStatus};
 
@@ -95,7 +96,25 @@ pub(super) fn start_step(draft: &mut Draft<'_>, start: &StepStart) -> Result<(),
         record: None,
     };
     draft.push(Body::StepStarted(StepStarted { step }))?;
+    if draft.state.run.continues_at.is_some() {
+        let patch = RunPatch { continues_at: Some(None), ..RunPatch::default() };
+        draft.push(Body::RunPatched(RunPatched { patch }))?;
+    }
     touch(draft)
+}
+
+/// A run that goes on by itself stops here until a person resumes it.
+pub(super) fn halt(draft: &mut Draft<'_>, halt: &Halt) -> Result<(), Refusal> {
+    match halt {
+        Halt::Stalled(evidence) => draft.push(Body::Stalled(Stalled { evidence: evidence.clone() })),
+        Halt::Limit { limit, value, bound } => {
+            let (limit, value, bound) = (limit.clone(), *value, *bound);
+            draft.push(Body::LimitReached(LimitReached { limit, value, bound }))
+        }
+    }?;
+    let patch =
+        RunPatch { status: Some(RunStatus::Paused), updated_at: Some(draft.op.at), ..RunPatch::default() };
+    draft.push(Body::RunPatched(RunPatched { patch }))
 }
 
 /// The artifacts of a step come first, so that its end names them.

@@ -39,6 +39,8 @@ pub(super) fn create(new: &NewRun, op: &Op) -> Result<Decided, Refusal> {
         waiting_for: None,
         usage: Usage::default(),
         limits,
+        counted_from: 0,
+        continues_at: None,
         termination: None,
         verdict: None,
         retired: std::collections::BTreeSet::new(),
@@ -74,6 +76,8 @@ pub(super) fn set(draft: &mut Draft<'_>, edit: &RunEdit) -> Result<(), Refusal> 
         done_when: edit.done_when.clone(),
         limits: edit.limits,
         waiting_for: edit.waiting_for.clone(),
+        counted_from: edit.counted_from,
+        continues_at: edit.continues_at.clone(),
         termination: edit.termination.clone(),
         verdict: edit.verdict,
         ..RunPatch::default()

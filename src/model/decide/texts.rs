@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Command, NewArtifact, NewRun, RunEdit};
+use super::{Command, Halt, NewArtifact, NewRun, RunEdit};
 use crate::model::approval::{Resolution, Tool};
 use crate::model::event::WorkspaceChanged;
 use crate::model::ids::FileName;
@@ -59,7 +59,9 @@ impl Command {
                 let urls = patch.published.iter_mut().flatten().filter_map(|one| one.url.as_mut());
                 patch.pr_url.iter_mut().flatten().chain(detail).chain(urls).for_each(change);
             }
-            Self::DeleteRun
+            Self::Halt(Halt::Stalled(evidence)) => change_map(evidence, change),
+            Self::Halt(Halt::Limit { .. })
+            | Self::DeleteRun
             | Self::RemoveNode(_)
             | Self::RemoveEdge(_)
             | Self::StartStep(_)

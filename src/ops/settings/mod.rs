@@ -5,6 +5,7 @@
 //! the wrong type is reported with its file, never silently ignored. An operation reads only the
 //! settings it needs, so other settings cannot make it fail.
 
+mod key;
 pub mod keys;
 mod read;
 mod values;
@@ -40,6 +41,8 @@ impl Default for Settings {
             current_branch: CurrentBranch::Skip,
             branch: Vec::new(),
             work_prefix: String::new(),
+            run_prefix: String::new(),
+            orch_lease_seconds: 0,
             workspace_root: None,
             data_dir: None,
             protected_branches: Vec::new(),
@@ -163,7 +166,7 @@ pub(crate) fn work_prefix(repo: &Repo) -> Result<String, Error> {
 
 /// The settings of workspaces.
 pub(crate) fn workspace(repo: &Repo) -> Result<Settings, Error> {
-    const OTHERS: [&str; 2] = ["workPrefix", "setup"];
+    const OTHERS: [&str; 4] = ["workPrefix", "runPrefix", "commandsFrom", "setup"];
     let settings = Settings::read(repo, |key| key.group == Group::Workspace || OTHERS.contains(&key.name))?;
     check_absolute("workspaceRoot", settings.workspace_root.as_deref())?;
     check_absolute("dataDir", settings.data_dir.as_deref())?;
@@ -199,8 +202,8 @@ pub fn trust(repo: &Repo) -> Result<Trust, Error> {
 }
 
 /// The settings that decide what would be run, besides those of trust.
-const JUDGING: [&str; 6] =
-    ["takeover", "skewSeconds", "workPrefix", "interruptRetries", "maxSteps", "maxRounds"];
+const JUDGING: [&str; 7] =
+    ["takeover", "skewSeconds", "workPrefix", "runPrefix", "interruptRetries", "maxSteps", "maxRounds"];
 
 /// Returns the settings by which `aynig run` without options would choose branches and judge leases
 /// here.

@@ -21,6 +21,10 @@ pub struct Settings {
     pub branch: Vec<String>,
     /// The beginning of the names of branches that are never run.
     pub(crate) work_prefix: String,
+    /// The beginning of the names of drivers.
+    pub(crate) run_prefix: String,
+    /// The length of the lease of a driver.
+    pub(crate) orch_lease_seconds: u64,
     /// The directory of the worktrees of workspaces.
     pub(crate) workspace_root: Option<PathBuf>,
     /// The directory of all runs' records.

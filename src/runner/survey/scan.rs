@@ -17,6 +17,7 @@ use super::verdict::{
     Branch, CommandsFrom, Exclusion, InUse, Invalid, NoCommand, Question, Reason, RunIn, Severity, Source,
     Unreadable, Verdict,
 };
+use crate::contract::bounds::Limits;
 use crate::contract::head::Event;
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::contract::preference::{Preferred, preferred};
@@ -199,7 +200,7 @@ impl<'a> View<'a> {
                     Verdict::Ready { event, command, run_in } => {
                         match self.obstacle(repo, &name, &event, run_in)? {
                             Some(reason) => Verdict::Waiting { state: event.state.clone(), reason },
-                            None => match past.bound(repo, head, self.options.limits, self.now) {
+                            None => match past.bound(repo, head, self.limits(&name), self.now) {
                                 Some(bound) => {
                                     Verdict::Bounded { state: event.state.clone(), bound: Box::new(bound) }
                                 }
@@ -334,6 +335,12 @@ impl<'a> View<'a> {
         let in_use = self.in_use.get(name).filter(|in_use| !matches!(***in_use, InUse::Attempt { .. }));
         let in_use = || in_use.map(|in_use| Reason::InUse(Arc::clone(in_use)));
         self.is_default(name, run_in).or_else(in_use).map(Box::new)
+    }
+
+    /// The bounds of a branch. A driver has those of its run.
+    fn limits(&self, branch: &BranchName) -> Limits {
+        let options = self.options;
+        if is_below(&options.run_prefix, branch) { Limits { steps: 0, rounds: 0 } } else { options.limits }
     }
 
     /// Finds why a state with a command cannot run here and now.

@@ -1,0 +1,251 @@
+//! RUN_AGENT: a turn of an agent in the worktree (CONTRACT 20.4).
+
+use std::cell::Cell;
+use std::collections::hash_map::DefaultHasher;
+use std::ffi::OsString;
+use std::hash::{Hash, Hasher};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::clock;
+use crate::crashpoint::{Point, reach};
+use crate::flow::document::RunAgent;
+use crate::model::artifact::ArtifactKind;
+use crate::model::decide::NewArtifact;
+use crate::model::ids::FileName;
+use crate::model::step::Outcome;
+use crate::provider::turn::files;
+use crate::provider::{self, Ended, How, Ids, Posture, Turn};
+use crate::stop::Cause;
+use crate::workspace::refusal::{Refusal, Why};
+
+use super::Engine;
+use super::attempt::{Carried, Course, Scene};
+use super::conclude::wall_seconds;
+
+/// How long a step waits that is to be tried later, if nobody says how long, in seconds.
+const LATER: i64 = 60;
+
+impl Engine<'_> {
+    /// Runs an agent.
+    pub(super) fn run_agent(&self, scene: &mut Scene<'_, '_>, agent: &RunAgent) -> Result<Course, Refusal> {
+        let provider = match (self.providers)(&agent.agent) {
+            Ok(provider) => provider,
+            Err(why) => return Ok(Course::Unable(why)),
+        };
+        let evidence = self.evidence(scene)?;
+        let text = self.prompt_text(scene, &agent.prompt)?;
+        let prompt = self.whole_prompt(scene, text, &agent.inputs, &evidence.join("inputs"))?;
+        self.write(&evidence.join("prompt"), prompt.as_bytes())?;
+        let turn_directory = evidence.join("turn");
+        std::fs::create_dir(&turn_directory)
+            .map_err(|error| Refusal::because(&format!("make {}", turn_directory.display()), &error))?;
+        let run = scene.ledger.tip().state.run.id.to_string();
+        let (wall, idle) = self.times(scene);
+        let worktree = scene.context.worktree_path.clone();
+        let seen = Cell::new(fingerprint(&worktree));
+        let changed = || seen.replace(fingerprint(&worktree)) != seen.get();
+        let environment = self.step_environment(scene, &run);
+        let node = scene.node().map(|node| node.to_string()).unwrap_or_default();
+        reach(Point::AgentStarts);
+        let ended = provider::run(&Turn {
+            provider: &provider,
+            directory: &worktree,
+            prompt: prompt.as_bytes(),
+            posture: Posture::default(),
+            model: agent.model.as_deref(),
+            session: None,
+            wall,
+            idle,
+            environment: &environment,
+            ids: Ids { run: &run, node: &node, turn: scene.attempt },
+            evidence: &turn_directory,
+            changed: &changed,
+            stop: &self.stop,
+            watchdog: Some(&self.watchdog),
+        });
+        reach(Point::AgentEnded);
+        let outcome = match outcome(&ended) {
+            Ok(outcome) => outcome,
+            Err(course) => return course,
+        };
+        let mut carried = Carried::new(outcome, ended.evidence.clone());
+        carried.model.clone_from(&ended.model);
+        carried.record.provider = Some(provider.name.as_str().to_owned());
+        carried.record.usage = ended.usage;
+        carried.record.outage = ended.outage;
+        self.take_work(scene, &mut carried, agent.allow_empty)?;
+        carried.artifacts = self.agent_artifacts(scene, &evidence, outcome != Outcome::Completed)?;
+        Ok(Course::Ended(Box::new(carried)))
+    }
+
+    /// The longest time of a step, and the longest without a sign of life.
+    pub(super) fn times(&self, scene: &Scene<'_, '_>) -> (Option<Duration>, Option<Duration>) {
+        let (step, defaults) = (scene.step, &scene.flow.defaults);
+        let state = &scene.ledger.tip().state;
+        let left = scene.flow.limits.wall_seconds.map(|limit| {
+            let spent = Duration::from_secs_f64(wall_seconds(state).max(0.0));
+            Duration::from_secs(limit).saturating_sub(spent).max(Duration::from_secs(1))
+        });
+        let least = |one: Option<u64>, other: Option<u64>| {
+            one.into_iter().chain(other).min().map(Duration::from_secs)
+        };
+        let wall = least(step.timeout_seconds, defaults.timeout_seconds);
+        (wall.into_iter().chain(left).min(), least(step.idle_seconds, defaults.idle_seconds))
+    }
+
+    /// The variables of the programs of a step.
+    pub(super) fn step_environment(&self, scene: &Scene<'_, '_>, run: &str) -> Vec<(OsString, OsString)> {
+        let node = scene.node().map(|node| node.to_string()).unwrap_or_default();
+        let own = [
+            ("AYNIG_BIN", self.program.clone().into_os_string()),
+            ("AYNIG_ORCH_RUN", run.into()),
+            ("AYNIG_ORCH_NODE", node.into()),
+            ("AYNIG_ORCH_TURN", scene.attempt.into()),
+        ];
+        let own = own.map(|(name, value)| (OsString::from(name), value));
+        self.environment.iter().cloned().chain(own).collect()
+    }
+
+    /// Takes what lies in the worktree onto the work branch, and notes what it is.
+    pub(super) fn take_work(
+        &self,
+        scene: &mut Scene<'_, '_>,
+        carried: &mut Carried,
+        allow_empty: bool,
+    ) -> Result<(), Refusal> {
+        let (snapshot, mut repairs) = match self.workspaces.snapshot_of_step(&scene.context) {
+            Ok(taken) => taken,
+            Err(refusal) => {
+                // It cannot be committed as it is: what is there is saved in another way.
+                let context = self.put_back(scene.context.clone(), &refusal.message)?;
+                carried.outcome = Outcome::Error;
+                carried.evidence = refusal.message;
+                (carried.record.head, carried.record.tree) = self.here(&context)?;
+                carried.workspace = Some((context, scene.repairs.clone()));
+                return Ok(());
+            }
+        };
+        repairs.splice(0..0, scene.repairs.iter().cloned());
+        for change in snapshot.changes.iter().filter(|change| change.is_violation) {
+            let words = format!("{} {} was {}", change.thing.word(), change.name, change.how.word());
+            (self.tell)(&format!("{words}; undo it: {}", change.undo));
+            carried.record.violations.push(words);
+        }
+        for file in &snapshot.withheld {
+            (self.tell)(&format!("{file} looks like a key, and was left out of the snapshot"));
+        }
+        if !carried.record.violations.is_empty() {
+            carried.outcome = Outcome::KilledPolicy;
+            carried.evidence = carried.record.violations.join("; ");
+        }
+        scene.context = snapshot.context.clone();
+        (carried.record.head, carried.record.tree) = self.here(&snapshot.context)?;
+        let base = self.repo.commit(snapshot.context.base());
+        let base = base.map_err(|error| Refusal::because("read the base", &error))?.tree.to_string();
+        carried.record.unchanged = !allow_empty && carried.record.tree.as_ref() == Some(&base);
+        carried.workspace = Some((snapshot.context, repairs));
+        Ok(())
+    }
+
+    /// The directory for what a step leaves on this host.
+    pub(super) fn evidence(&self, scene: &Scene<'_, '_>) -> Result<PathBuf, Refusal> {
+        let run = scene.ledger.tip().state.run.id;
+        let above = self.directory(run).artifacts().join(&scene.step.id);
+        let mut number = 1;
+        loop {
+            let directory = above.join(number.to_string());
+            crate::fsutil::create_private_dir_all(&above)
+                .map_err(|error| Refusal::because(&format!("make {}", above.display()), &error))?;
+            match crate::fsutil::create_dir(&directory) {
+                Ok(()) => return Ok(directory),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => number += 1,
+                Err(error) => return Err(Refusal::because(&format!("make {}", directory.display()), &error)),
+            }
+        }
+    }
+
+    pub(super) fn write(&self, path: &Path, content: &[u8]) -> Result<(), Refusal> {
+        crate::fsutil::replace_private(path, content)
+            .map_err(|error| Refusal::because(&format!("write {}", path.display()), &error))
+    }
+
+    fn agent_artifacts(
+        &self,
+        scene: &mut Scene<'_, '_>,
+        evidence: &Path,
+        failed: bool,
+    ) -> Result<Vec<(String, NewArtifact)>, Refusal> {
+        let turn = evidence.join("turn");
+        let mut wanted = vec![
+            ("prompt", evidence.join("prompt"), "prompt.md", ArtifactKind::Prompt),
+            ("runner_final_response", turn.join(files::FINAL), "response.md", ArtifactKind::Report),
+        ];
+        if failed {
+            wanted.push(("runner_stderr", turn.join(files::STDERR), "stderr.log", ArtifactKind::Log));
+        }
+        let mut found = Vec::new();
+        for (role, path, name, kind) in wanted {
+            let Ok(bytes) = std::fs::read(&path) else { continue };
+            if bytes.is_empty() {
+                continue;
+            }
+            let content = scene.ledger.attach(&bytes);
+            let name = FileName::parse(name).map_err(|error| Refusal::new(Why::Failed, error.to_string()))?;
+            found.push((
+                role.to_owned(),
+                NewArtifact {
+                    node: None,
+                    turn: None,
+                    kind,
+                    name,
+                    media_type: "text/plain".to_owned(),
+                    size: content.size(),
+                    sha256: content.sha256().to_owned(),
+                },
+            ));
+        }
+        Ok(found)
+    }
+}
+
+/// The outcome of a turn, or what else comes of it.
+fn outcome(ended: &Ended) -> Result<Outcome, Result<Course, Refusal>> {
+    let later = |seconds: i64| clock::wall_seconds().saturating_add(seconds);
+    match &ended.how {
+        How::Completed => Ok(Outcome::Completed),
+        How::Failed => Ok(Outcome::Error),
+        How::TimedOut(_) => Ok(Outcome::KilledTimeout),
+        How::Idle(_) => Ok(Outcome::KilledIdle),
+        How::Asked(_) => Ok(Outcome::KilledPolicy),
+        How::Limited { until, message } => {
+            Err(Ok(Course::Parked(until.unwrap_or_else(|| later(15 * LATER)), message.clone())))
+        }
+        How::Later => Err(Ok(Course::Parked(later(LATER), ended.evidence.clone()))),
+        How::Unavailable(why) => Err(Ok(Course::Unable(why.clone()))),
+        How::Stopped(Cause::Signal(_) | Cause::Panic) => Err(Err(Refusal::new(
+            Why::Failed,
+            "the step was interrupted; the next attempt puts its worktree back",
+        ))),
+        How::Stopped(Cause::CalledOff) => Err(Ok(Course::Halted(ended.evidence.clone()))),
+    }
+}
+
+/// A digest of the names, sizes and times of all files below a directory.
+fn fingerprint(directory: &Path) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let mut open = vec![directory.to_owned()];
+    while let Some(directory) = open.pop() {
+        let Ok(entries) = std::fs::read_dir(&directory) else { continue };
+        for entry in entries.flatten() {
+            let Ok(found) = entry.metadata() else { continue };
+            entry.path().hash(&mut hasher);
+            (found.size(), found.mtime(), found.mtime_nsec(), found.ctime_nsec()).hash(&mut hasher);
+            if found.is_dir() {
+                open.push(entry.path());
+            }
+        }
+    }
+    hasher.finish()
+}

@@ -1,0 +1,290 @@
+//! One attempt of a driver: from what is due to the transaction that ends it (CONTRACT 20.3).
+
+use std::collections::BTreeMap;
+
+use crate::contract::ids::{BranchName, CommitId};
+use crate::flow;
+use crate::flow::document::{Act, Flow, Step};
+use crate::flow::due::{Due, due, route};
+use crate::ledger::Ledger;
+use crate::model::decide::{Command, EndedStep, NewArtifact, StepStart};
+use crate::model::ids::{NodeId, StepId};
+use crate::model::run::RunStatus;
+use crate::model::step::{Outcome, Record};
+use crate::model::time::Timestamp;
+use crate::workspace::context::Context;
+use crate::workspace::refusal::{Refusal, Why};
+
+use super::conclude::{Conclusion, Holder};
+use super::driver::{Driver, Next, run_of};
+use super::{Engine, FLOW, frozen_content, frozen_file, now, open};
+
+/// An attempt of a driver, as its command is told of it.
+#[derive(Debug, Clone)]
+pub struct Attempt {
+    /// The branch.
+    pub branch: BranchName,
+    /// The run id of its lease.
+    pub id: String,
+    /// The commit that caused it.
+    pub trigger: CommitId,
+}
+
+/// How an attempt ended, for the runner.
+#[derive(Debug)]
+pub enum Ended {
+    /// The driver has its next state.
+    Declared(Next),
+    /// This host cannot do what is due.
+    Unable(String),
+}
+
+/// How a step went.
+pub(super) enum Course {
+    /// It ended.
+    Ended(Box<Carried>),
+    /// It is tried again at this time, in seconds since 1970.
+    Parked(i64, String),
+    /// This host cannot carry it out.
+    Unable(String),
+    /// The run is not to go on.
+    Halted(String),
+}
+
+/// A step that ended.
+pub(super) struct Carried {
+    pub(super) outcome: Outcome,
+    /// A sentence about it.
+    pub(super) evidence: String,
+    pub(super) record: Record,
+    /// Its artifacts, with their roles.
+    pub(super) artifacts: Vec<(String, NewArtifact)>,
+    /// The model that was used.
+    pub(super) model: Option<String>,
+    /// The workspace, with repairs of it in words.
+    pub(super) workspace: Option<(Context, Vec<String>)>,
+}
+
+impl Carried {
+    pub(super) fn new(outcome: Outcome, evidence: impl Into<String>) -> Self {
+        let (evidence, record) = (evidence.into(), Record::default());
+        Self { outcome, evidence, record, artifacts: Vec::new(), model: None, workspace: None }
+    }
+}
+
+/// What a step is carried out with.
+pub(super) struct Scene<'a, 'r> {
+    pub(super) ledger: &'a mut Ledger<'r>,
+    pub(super) flow: &'a Flow,
+    pub(super) step: &'a Step,
+    /// The run id of the driver's lease.
+    pub(super) attempt: &'a str,
+    /// The values of the flow's inputs.
+    pub(super) inputs: BTreeMap<String, String>,
+    /// The workspace, with nothing in it that is not on its branch.
+    pub(super) context: Context,
+    /// Repairs of it in words.
+    pub(super) repairs: Vec<String>,
+}
+
+impl Scene<'_, '_> {
+    /// The node of the flow.
+    pub(super) fn node(&self) -> Option<NodeId> {
+        self.ledger.tip().state.nodes.values().find(|node| node.alias.to_string() == FLOW).map(|node| node.id)
+    }
+}
+
+impl Engine<'_> {
+    /// Carries out what is due in the run of a driver.
+    pub fn attempt(&self, attempt: &Attempt) -> Result<Ended, Refusal> {
+        let (mut ledger, driver, flow) = self.opened(&attempt.branch, attempt.trigger)?;
+        let holder = Holder::Attempt(&attempt.id);
+        if ledger.tip().state.run.status == RunStatus::Running {
+            let state = ledger.tip().state.clone();
+            match due(&flow, &state.run, &state.steps) {
+                Due::Step { step, .. } => return self.step(&mut ledger, &driver, (&flow, step), attempt),
+                Due::Answer { step, number } => {
+                    return self.answer(&mut ledger, &driver, (&flow, step, number), attempt);
+                }
+                Due::End(_) | Due::Exhausted { .. } | Due::NoRoute | Due::Unknown(_) => {}
+            }
+        }
+        let next = self.conclude(&mut ledger, &driver, &flow, holder, &Conclusion::default())?;
+        Ok(Ended::Declared(next))
+    }
+
+    /// The ledger, the driver and the flow of the run that a driver's commit belongs to.
+    pub(super) fn opened(
+        &self,
+        branch: &BranchName,
+        head: CommitId,
+    ) -> Result<(Ledger<'_>, Driver<'_>, Flow), Refusal> {
+        let no_driver = || {
+            Refusal::new(Why::Usage, format!("{branch} drives no run; nothing was changed"))
+                .hint("`aynig flow list` lists the runs of flows")
+        };
+        let run = run_of(self.repo, head).ok_or_else(no_driver)?;
+        let ledger = open(self.repo, run)?;
+        if Driver::branch_of(&self.run_prefix, &ledger.tip().state.run.slug)? != *branch {
+            return Err(no_driver());
+        }
+        let driver = self.driver(&ledger, branch.clone());
+        let flow = self.frozen(&ledger)?;
+        Ok((ledger, driver, flow))
+    }
+
+    /// The flow of a run, as it was frozen.
+    pub fn frozen(&self, ledger: &Ledger<'_>) -> Result<Flow, Refusal> {
+        let file = frozen_file(self.repo, ledger)?;
+        let checked = flow::check(&file);
+        let fault = checked.notes.iter().find(|note| note.severity == flow::fault::Severity::Fault);
+        match (checked.flow, fault) {
+            (Some(flow), None) => Ok(flow),
+            (_, fault) => {
+                let why = fault.map_or_else(|| "it cannot be read".to_owned(), |note| note.what.clone());
+                let message =
+                    format!("the flow of run {} is faulty here: {why}", ledger.tip().state.run.slug);
+                Err(Refusal::new(Why::Failed, message).hint(
+                    "this version of aynig reads flows in another way than the one that started the run",
+                ))
+            }
+        }
+    }
+
+    /// Carries out a step and ends it.
+    fn step(
+        &self,
+        ledger: &mut Ledger<'_>,
+        driver: &Driver<'_>,
+        (flow, step): (&Flow, &Step),
+        attempt: &Attempt,
+    ) -> Result<Ended, Refusal> {
+        let started = now()?;
+        let run = ledger.tip().state.run.clone();
+        let number = run.counts.steps + 1;
+        if let Act::Gate(gate) = &step.act {
+            let conclusion = self.gate_opens(ledger, (step, gate), number)?;
+            let next = self.conclude(ledger, driver, flow, Holder::Attempt(&attempt.id), &conclusion)?;
+            return Ok(Ended::Declared(next));
+        }
+        let context = self.workspaces.of_run(run.id, run.slug.as_str(), FLOW)?;
+        let context = self.salvage(run.id, Some(&attempt.id), context)?;
+        // What a person left there is not the work of the step.
+        let (before, repairs) = self.workspaces.snapshot_of_step(&context)?;
+        let inputs = self.inputs(ledger)?;
+        let context = before.context;
+        let id = &attempt.id;
+        self.begin_work(run.id, id)?;
+        let mut scene = Scene { ledger, flow, step, attempt: id, inputs, context, repairs };
+        let course = match &step.act {
+            Act::RunAgent(agent) => self.run_agent(&mut scene, agent)?,
+            Act::Rollback => self.roll_back(&scene)?,
+            Act::RunValidation(_) | Act::Evaluate(_) => {
+                Course::Unable("this version of aynig cannot validate or evaluate yet".to_owned())
+            }
+            Act::Gate(_) | Act::Stop { .. } => Course::Halted("it is no step to carry out".to_owned()),
+        };
+        let Scene { context, .. } = scene;
+        self.end(ledger, driver, (flow, step), attempt, (number, started, context, course))
+    }
+
+    /// Ends a step that was carried out.
+    fn end(
+        &self,
+        ledger: &mut Ledger<'_>,
+        driver: &Driver<'_>,
+        (flow, step): (&Flow, &Step),
+        attempt: &Attempt,
+        (number, started, context, course): (u64, Timestamp, Context, Course),
+    ) -> Result<Ended, Refusal> {
+        let run = ledger.tip().state.run.id;
+        let holder = Holder::Attempt(&attempt.id);
+        let conclusion = match course {
+            Course::Ended(carried) => ended(step, (number, started), *carried, ledger, &attempt.id)?,
+            Course::Unable(why) => {
+                self.put_back(context, &why)?;
+                self.end_work(run);
+                return Ok(Ended::Unable(why));
+            }
+            Course::Parked(until, why) => {
+                let context = self.put_back(context, &why)?;
+                Conclusion {
+                    workspace: Some((context, Vec::new())),
+                    parked: Some((until, why)),
+                    ..Conclusion::default()
+                }
+            }
+            Course::Halted(why) => {
+                let context = self.put_back(context, &why)?;
+                Conclusion { workspace: Some((context, Vec::new())), ..Conclusion::default() }
+            }
+        };
+        let next = self.conclude(ledger, driver, flow, holder, &conclusion)?;
+        self.end_work(run);
+        Ok(Ended::Declared(next))
+    }
+
+    /// Puts branch and worktree back to the base.
+    fn roll_back(&self, scene: &Scene<'_, '_>) -> Result<Course, Refusal> {
+        let mut carried = match self.workspaces.roll_back_of_step(&scene.context) {
+            Ok(None) => Carried::new(Outcome::Completed, "the worktree was at its base"),
+            Ok(Some(remade)) => {
+                let saved =
+                    remade.rescue.map(|name| format!("; {name} has what was there")).unwrap_or_default();
+                let mut carried =
+                    Carried::new(Outcome::Completed, format!("the worktree is at its base again{saved}"));
+                carried.workspace = Some((remade.context, Vec::new()));
+                carried
+            }
+            Err(refusal) => Carried::new(Outcome::Error, refusal.message),
+        };
+        let head = carried.workspace.as_ref().map_or(&scene.context, |(context, _)| context);
+        (carried.record.head, carried.record.tree) = self.here(head)?;
+        carried.workspace.get_or_insert((scene.context.clone(), scene.repairs.clone()));
+        Ok(Course::Ended(Box::new(carried)))
+    }
+
+    /// The commit and the tree of a workspace, as hex.
+    pub(super) fn here(&self, context: &Context) -> Result<(Option<String>, Option<String>), Refusal> {
+        let head = CommitId::parse_hex(context.head_sha.as_bytes()).unwrap_or_else(|| context.base());
+        let stored = self.repo.commit(head);
+        let tree = stored.map_err(|error| Refusal::because("read the work branch", &error))?.tree;
+        Ok((Some(head.to_string()), Some(tree.to_string())))
+    }
+
+    /// The values of a run's inputs.
+    fn inputs(&self, ledger: &Ledger<'_>) -> Result<BTreeMap<String, String>, Refusal> {
+        let frozen = ledger.tip().state.run.flow.iter().flat_map(|flow| flow.inputs.iter());
+        let mut inputs = BTreeMap::new();
+        for (name, digest) in frozen {
+            let value = frozen_content(self.repo, ledger, digest)?;
+            inputs.insert(name.clone(), String::from_utf8_lossy(&value).into_owned());
+        }
+        Ok(inputs)
+    }
+}
+
+/// The commands that record a step.
+fn ended(
+    step: &Step,
+    (number, started): (u64, Timestamp),
+    carried: Carried,
+    ledger: &Ledger<'_>,
+    attempt: &str,
+) -> Result<Conclusion, Refusal> {
+    let id = StepId::parse(&step.id).map_err(|error| Refusal::new(Why::Failed, error.to_string()))?;
+    let node = ledger.tip().state.nodes.keys().next().copied();
+    let Carried { outcome, evidence, record, artifacts, model, workspace } = carried;
+    let end = EndedStep {
+        number,
+        outcome,
+        route: route(step, outcome).ok().map(str::to_owned),
+        evidence: Some(evidence),
+        record: Record { lease: Some(attempt.to_owned()), ..record },
+        artifacts,
+        usage_of: node.map(|node| (node, model)),
+    };
+    let start = StepStart { id, opcode: step.opcode(), started_at: Some(started) };
+    let commands = vec![Command::StartStep(start), Command::EndStep(Box::new(end))];
+    Ok(Conclusion { commands, workspace, parked: None })
+}

@@ -1,0 +1,332 @@
+//! The transaction that ends an attempt of the driver: what happened, and the driver's next state (CONTRACT 20.3).
+//!
+//! Invariant: the next state follows from the ledger as this very operation leaves it. If the ledger moved meanwhile, all
+//! of it is worked out anew; if the lease is lost, nothing is written.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, json};
+
+use crate::contract::ids::{AttemptId, CommitId};
+use crate::crashpoint::{Point, reach};
+use crate::flow::document::Flow;
+use crate::flow::due::{Due, due};
+use crate::flow::rounds::{Round, period};
+use crate::flow::verdict::{status, verdict};
+use crate::git::RefChange;
+use crate::ledger::{Ledger, LedgerError};
+use crate::model::decide::{Command, EndedStep, Halt, RunEdit, StepStart};
+use crate::model::ids::StepId;
+use crate::model::run::{RunStatus, Verdict};
+use crate::model::state::State;
+use crate::model::step::{Opcode, Outcome, Step};
+use crate::workspace::context::Context;
+use crate::workspace::refusal::{Refusal, Why};
+
+use super::Engine;
+use super::driver::{DONE, Driver, GATE, Next, STEP};
+use super::question::request;
+
+/// How often the end of an attempt is worked out anew.
+const TRIES: u32 = 50;
+
+/// What an attempt comes to.
+#[derive(Debug, Default)]
+pub(super) struct Conclusion {
+    /// What happened.
+    pub(super) commands: Vec<Command>,
+    /// The workspace that it changed, with repairs of it in words.
+    pub(super) workspace: Option<(Context, Vec<String>)>,
+    /// When the driver is due again, in seconds since 1970, and what it waits for. `None`: it follows from the ledger.
+    pub(super) parked: Option<(i64, String)>,
+}
+
+/// Who ends.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Holder<'a> {
+    /// The attempt with this id, which holds the lease.
+    Attempt(&'a str),
+    /// Nobody holds it, and a person moves the driver from this commit.
+    Person(CommitId),
+}
+
+impl Engine<'_> {
+    /// Writes the end, and moves the driver to what follows.
+    pub(super) fn conclude(
+        &self,
+        ledger: &mut Ledger<'_>,
+        driver: &Driver<'_>,
+        flow: &Flow,
+        holder: Holder<'_>,
+        conclusion: &Conclusion,
+    ) -> Result<Next, Refusal> {
+        let mut head = match holder {
+            Holder::Attempt(_) => driver.known()?,
+            Holder::Person(head) => Some(head),
+        };
+        for _ in 0..TRIES {
+            let expected = self.held(driver, &mut head, holder)?;
+            let op = match holder {
+                Holder::Attempt(_) => self.op()?,
+                Holder::Person(_) => self.op_of_person()?,
+            };
+            let mut commands = conclusion.commands.clone();
+            let mut refs = Vec::new();
+            if let Some((context, repairs)) = &conclusion.workspace {
+                let (owed, moved) = self.workspaces.owed(ledger, context, repairs)?;
+                commands.splice(0..0, owed);
+                refs = moved;
+            }
+            let after = ledger.decide(&commands, &op)?.state;
+            let (more, mut next) = follow_up(flow, &after);
+            if let (Some((until, why)), STEP) = (&conclusion.parked, next.state) {
+                next.not_before = Some(*until);
+                next.waits_for = None;
+                next.subject = format!("flow-step: waits: {why}");
+            } else {
+                commands.extend(more);
+            }
+            let attempt = match holder {
+                Holder::Attempt(id) => AttemptId::parse(id.as_bytes()),
+                Holder::Person(_) => None,
+            };
+            let new = driver.commit(Some(expected), &next, attempt)?;
+            let moved =
+                RefChange { name: driver.branch.full_ref(), expected: Some(expected), new: Some(new) };
+            let beside: Vec<RefChange> = std::iter::once(moved).chain(refs.iter().cloned()).collect();
+            reach(Point::StepDecided);
+            match ledger.operate_on_this(&op, &commands, &beside) {
+                Ok(_) => {
+                    reach(Point::StepEnded);
+                    driver.note(new);
+                    if let Some((context, _)) = &conclusion.workspace {
+                        self.workspaces.settled_with(context, &refs);
+                    }
+                    return Ok(next);
+                }
+                Err(LedgerError::Moved { .. } | LedgerError::Fenced { .. }) => {
+                    head = None;
+                    ledger.refresh()?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Refusal::new(Why::Conflict, format!("{} moves all the time; nothing was changed", driver.branch)))
+    }
+
+    /// The commit that the driver is moved from: the holder's.
+    fn held(
+        &self,
+        driver: &Driver<'_>,
+        head: &mut Option<CommitId>,
+        holder: Holder<'_>,
+    ) -> Result<CommitId, Refusal> {
+        let lost = || {
+            Refusal::new(Why::Conflict, format!("{} is not as it was; nothing was changed", driver.branch))
+        };
+        let Holder::Attempt(id) = holder else { return head.ok_or_else(lost) };
+        // The runner renews the lease meanwhile, so what is known may be old.
+        if let Some(known) = head.filter(|known| driver.is_leased_by(*known, id)) {
+            return Ok(known);
+        }
+        let asked = driver.ask()?.filter(|asked| driver.is_leased_by(*asked, id));
+        *head = asked;
+        asked.ok_or_else(|| {
+            Refusal::new(
+                Why::Conflict,
+                format!("the lease of {} was lost, so nothing of this attempt is recorded", driver.branch),
+            )
+        })
+    }
+}
+
+/// What follows from a state of a run: what is to be written besides, and the driver's next state.
+pub(super) fn follow_up(flow: &Flow, state: &State) -> (Vec<Command>, Next) {
+    let run = &state.run;
+    let rests = |state, subject: String| Next { state, subject, ..Next::default() };
+    match run.status {
+        RunStatus::Running => {}
+        RunStatus::Queued | RunStatus::Paused => {
+            let next = rests(GATE, "flow-gate: the run is paused".to_owned());
+            let waits_for = Some(format!("`aynig flow resume {}`", run.slug));
+            return (Vec::new(), Next { waits_for, ..next });
+        }
+        ended => return (Vec::new(), rests(DONE, format!("flow-done: {}", ended.word()))),
+    }
+    let (commands, words) = match due(flow, run, &state.steps) {
+        Due::Step { step, visit, attempt } => {
+            if let Some(halted) = halted(flow, state) {
+                return halted;
+            }
+            let again = if attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+            let visit = if visit > 1 { format!(" (visit {visit}{again})") } else { again };
+            return (Vec::new(), rests(STEP, format!("flow-step: {}{visit}", step.id)));
+        }
+        Due::Answer { step, number } => return (Vec::new(), gate(state, &step.id, number)),
+        Due::Exhausted { step, visits } => {
+            let bound = number(step.max_visits);
+            let halt =
+                Halt::Limit { limit: format!("max_visits of {}", step.id), value: number(visits), bound };
+            return paused(state, halt, format!("{} was entered {visits} times", step.id));
+        }
+        Due::End(stop) => {
+            let verdict = verdict(&state.steps);
+            let mut commands = Vec::new();
+            if let Some(id) = stop.and_then(|stop| StepId::parse(&stop.id).ok()) {
+                let number = run.counts.steps + 1;
+                commands.push(Command::StartStep(StepStart { id, opcode: Opcode::Stop, started_at: None }));
+                let end = EndedStep::new(number, Outcome::Completed, None, None);
+                commands.push(Command::EndStep(Box::new(end)));
+            }
+            commands.push(end("completed".to_owned(), verdict));
+            (commands, verdict.word().to_owned())
+        }
+        Due::NoRoute => {
+            let last = state.steps.values().next_back();
+            let (verdict, why) =
+                last.map_or((Verdict::Failed, "error".to_owned()), |last| unrouted(flow, state, last));
+            (vec![end(why.clone(), verdict)], why)
+        }
+        Due::Unknown(name) => {
+            let why = format!("error: the flow has no step {name}");
+            (vec![end(why.clone(), Verdict::Failed)], why)
+        }
+    };
+    (commands, rests(DONE, format!("flow-done: {words}")))
+}
+
+/// The verdict and the termination of a run whose last step has no route.
+fn unrouted(flow: &Flow, state: &State, last: &Step) -> (Verdict, String) {
+    let Some(outcome) = last.outcome else { return (Verdict::Failed, "error".to_owned()) };
+    if last
+        .record
+        .as_ref()
+        .is_some_and(|record| record.lease.is_some() && record.flags.iter().any(|flag| flag == STALLED))
+    {
+        return (Verdict::Stalled, format!("error: {} was cut off, and no retry is left", last.id));
+    }
+    let why = flow.step(last.id.as_str()).map(|step| crate::flow::due::route(step, outcome));
+    let why = match why {
+        Some(Err(why)) => why,
+        Some(Ok(_)) | None => "no route".to_owned(),
+    };
+    // No step of a flow may lead to an end that looks well.
+    let verdict = match verdict(&state.steps) {
+        Verdict::Succeeded | Verdict::Stopped => Verdict::Failed,
+        other => other,
+    };
+    (verdict, format!("error: {why}"))
+}
+
+/// The flag of a step whose retries are used up.
+pub(super) const STALLED: &str = "stalled";
+
+fn end(termination: String, verdict: Verdict) -> Command {
+    Command::SetRun(RunEdit {
+        status: Some(status(verdict)),
+        waiting_for: Some(None),
+        termination: Some(Some(termination)),
+        verdict: Some(Some(verdict)),
+        ..RunEdit::default()
+    })
+}
+
+/// The driver's state while a gate is open.
+fn gate(state: &State, step: &str, number: u64) -> Next {
+    let approval = request(state, number);
+    let deadline =
+        approval.and_then(|approval| approval.expires_at).map(|at| at.millis().div_euclid(1000) + 1);
+    let is_answered = approval.is_some_and(|approval| approval.resolution.is_some());
+    if is_answered {
+        return Next { state: STEP, subject: format!("flow-step: {step} was answered"), ..Next::default() };
+    }
+    let waits_for = Some(format!("an approval: `aynig flow approve {}`", state.run.slug));
+    let name = if deadline.is_some() { STEP } else { GATE };
+    Next {
+        state: name,
+        subject: format!("{name}: {step} asks for an approval"),
+        not_before: deadline,
+        waits_for,
+    }
+}
+
+fn number(value: u64) -> f64 {
+    // Limits are far below 2^32 in whole units; what is above only has to be large.
+    u32::try_from(value).map_or(f64::MAX, f64::from)
+}
+
+fn paused(state: &State, halt: Halt, why: String) -> (Vec<Command>, Next) {
+    let wait = format!("{why}: `aynig flow resume {}`", state.run.slug);
+    let edit = RunEdit { waiting_for: Some(Some(wait.clone())), ..RunEdit::default() };
+    let next =
+        Next { state: GATE, subject: format!("flow-gate: {why}"), not_before: None, waits_for: Some(wait) };
+    (vec![Command::Halt(halt), Command::SetRun(edit)], next)
+}
+
+/// Why a run does not begin its next step: a limit of the flow, or a loop.
+fn halted(flow: &Flow, state: &State) -> Option<(Vec<Command>, Next)> {
+    let counted = || state.steps.values().filter(|step| step.number > state.run.counted_from);
+    let usage = |of: fn(&crate::model::run::Usage) -> f64| -> f64 {
+        counted().filter_map(|step| step.record.as_ref()?.usage.as_ref().map(of)).sum()
+    };
+    let limits = &flow.limits;
+    let reached = [
+        ("wall_seconds", limits.wall_seconds.map(number), wall_seconds(state)),
+        ("tokens", limits.tokens.map(number), usage(|usage| number(usage.total_tokens))),
+        ("cost_usd", limits.cost_usd, usage(|usage| usage.cost_usd.unwrap_or(0.0))),
+    ];
+    for (limit, bound, value) in reached {
+        if let Some(bound) = bound.filter(|bound| value >= *bound) {
+            let why = format!("the limit {limit} of {bound} was reached");
+            return Some(paused(state, Halt::Limit { limit: limit.to_owned(), value, bound }, why));
+        }
+    }
+    let last = counted().next_back()?;
+    let rounds = rounds(state, last.id.as_str());
+    let before = rounds.len().checked_sub(1).and_then(|count| rounds.get(..count))?;
+    let found = period(&rounds).filter(|_| period(before).is_some())?;
+    let evidence = Map::from_iter([
+        ("step".to_owned(), json!(last.id.as_str())),
+        ("period".to_owned(), json!(found)),
+        ("visits".to_owned(), json!(rounds.len())),
+        ("tree".to_owned(), json!(last.tree())),
+    ]);
+    let why = format!("{} goes round in circles", last.id);
+    Some(paused(state, Halt::Stalled(evidence), why))
+}
+
+/// The seconds in which steps were carried out that limits count. Waiting is none.
+#[must_use]
+pub(super) fn wall_seconds(state: &State) -> f64 {
+    let counted = state.steps.values().filter(|step| step.number > state.run.counted_from);
+    let spent = counted.filter(|step| step.opcode != Opcode::Gate).filter_map(|step| {
+        let millis = step.ended_at?.millis() - step.started_at.millis();
+        u64::try_from(millis).ok()
+    });
+    std::time::Duration::from_millis(spent.sum()).as_secs_f64()
+}
+
+/// What the visits of a step left behind, as far as they count for a loop.
+#[must_use]
+pub(super) fn rounds(state: &State, step: &str) -> Vec<Round> {
+    let visits = state.steps.values().filter(|done| {
+        done.id.as_str() == step && done.number > state.run.counted_from && done.outcome.is_some()
+    });
+    let round = |done: &Step| {
+        let record = done.record.as_ref().filter(|record| !record.outage && !record.cut_off)?;
+        Some(Round {
+            tree: record.tree.clone()?,
+            outcome: done.outcome?,
+            exit_codes: record.exit_codes.clone(),
+            failed_cases: record.failed_cases.clone(),
+            blockers: record.blockers.clone(),
+        })
+    };
+    let mut by_visit: BTreeMap<u64, Round> = BTreeMap::new();
+    for done in visits {
+        if let Some(round) = round(done) {
+            by_visit.insert(done.visit, round);
+        }
+    }
+    by_visit.into_values().collect()
+}

@@ -1,0 +1,178 @@
+//! The driver of a run: an orphan branch that the runner steps like any other (CONTRACT 20.2).
+//!
+//! Invariant: its tree has two commands and nothing else, and its commits name the run. What they mean is in the ledger.
+
+use bstr::ByteSlice;
+
+use crate::contract::head::Head;
+use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName, StateName};
+use crate::contract::manual::{ManualState, set_state_draft};
+use crate::contract::message::Message;
+use crate::contract::parking::not_before;
+use crate::contract::trailers::Trailer;
+use crate::contract::waits_for::WAITS_FOR_KEY;
+use crate::git::Repo;
+use crate::git::objects::commits::NewCommit;
+use crate::git::remote::PATIENCE;
+use crate::ledger::Place;
+use crate::model::ids::{RunId, Slug};
+use crate::workspace::refusal::{Refusal, Why};
+
+use super::{FLOW, remote_of};
+
+/// A step is due; with `dwp-not-before`, at that time.
+pub const STEP: &str = "flow-step";
+/// A person is asked. No command runs it.
+pub const GATE: &str = "flow-gate";
+/// The run has ended. No command runs it.
+pub const DONE: &str = "flow-done";
+
+/// The trailer that names the run.
+pub const RUN_KEY: &str = "aynig-run";
+
+/// The commands of a driver: their states, and what they call.
+const COMMANDS: [(&str, &str); 2] = [(STEP, "step"), ("stalled", "recover")];
+
+/// How many commits are read for the run's id.
+const MOST_READ: usize = 1_000;
+
+/// The next state of a driver.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Next {
+    /// The state.
+    pub state: &'static str,
+    /// The subject of the commit.
+    pub subject: String,
+    /// When it is due, in seconds since 1970. `None`: at once.
+    pub not_before: Option<i64>,
+    /// Whom it waits for, for people.
+    pub waits_for: Option<String>,
+}
+
+/// A driver, at the place that decides its run.
+#[derive(Debug, Clone)]
+pub struct Driver<'a> {
+    /// The repository.
+    pub repo: &'a Repo,
+    /// Where the run is decided.
+    pub place: Place,
+    /// The run.
+    pub run: RunId,
+    /// The branch.
+    pub branch: BranchName,
+    /// The length of its lease, in seconds.
+    pub lease_seconds: u64,
+}
+
+impl Driver<'_> {
+    /// The branch of a run's driver.
+    pub fn branch_of(prefix: &str, slug: &Slug) -> Result<BranchName, Refusal> {
+        let name = format!("{prefix}{slug}/{FLOW}");
+        BranchName::new(name.as_bytes())
+            .map_err(|error| Refusal::new(Why::Setup, format!("no driver can be named {name}: {error}")))
+    }
+
+    fn remote(&self) -> Option<&RemoteName> {
+        remote_of(&self.place)
+    }
+
+    /// Its newest commit as it is known here.
+    pub fn known(&self) -> Result<Option<CommitId>, Refusal> {
+        let because =
+            |error: &dyn std::error::Error| Refusal::because(&format!("read {}", self.branch), error);
+        match self.remote() {
+            None => self.repo.branch_head(&self.branch).map_err(|error| because(&error)),
+            Some(remote) => {
+                let known = self.repo.fetched_head(remote, &self.branch);
+                known.map_err(|error| because(&error))
+            }
+        }
+    }
+
+    /// Its newest commit at the place of decision.
+    pub fn ask(&self) -> Result<Option<CommitId>, Refusal> {
+        let Some(remote) = self.remote() else { return self.known() };
+        let because = |error: &dyn std::error::Error| {
+            let refusal = Refusal::because(&format!("ask {remote} for {}", self.branch), error);
+            Refusal { why: Why::Remote, ..refusal }
+        };
+        let branches = std::slice::from_ref(&self.branch);
+        let asked = self.repo.ask_remote(remote, branches, PATIENCE).map_err(|error| because(&error))?;
+        let head = asked.into_iter().find(|(name, _)| *name == self.branch).map(|(_, head)| head);
+        if head.is_some_and(|head| self.repo.commit(head).is_err()) {
+            self.repo.fetch_some(remote, branches, PATIENCE).map_err(|error| because(&error))?;
+        }
+        Ok(head)
+    }
+
+    /// Notes what the place of decision accepted.
+    pub fn note(&self, head: CommitId) {
+        if let Some(remote) = self.remote() {
+            self.repo.note_fetched(remote, &self.branch, head);
+        }
+    }
+
+    /// The commit of a state, on top of `parent`. No ref points at it yet.
+    pub fn commit(
+        &self,
+        parent: Option<CommitId>,
+        next: &Next,
+        attempt: Option<AttemptId>,
+    ) -> Result<CommitId, Refusal> {
+        let because = |error: &dyn std::error::Error| {
+            Refusal::because(&format!("write the state {} of {}", next.state, self.branch), error)
+        };
+        let state = StateName::parse(next.state).map_err(|error| because(&error))?;
+        let mut trailers = vec![Trailer::new(RUN_KEY, self.run.to_string())];
+        trailers.extend(next.not_before.map(not_before));
+        trailers.extend(next.waits_for.as_ref().map(|who| Trailer::new(WAITS_FOR_KEY, one_line(who))));
+        let draft = set_state_draft(&ManualState {
+            state,
+            subject: Some(one_line(&next.subject)),
+            body: None,
+            lease_seconds: (next.state == STEP).then_some(self.lease_seconds),
+            trailers,
+            source: self.remote().cloned(),
+            overrides: None,
+            from_attempt: None,
+        })
+        .map_err(|error| because(&error))?;
+        let message = draft.encode().map_err(|error| because(&error))?;
+        let tree = match parent {
+            Some(parent) => self.repo.commit(parent).map_err(|error| because(&error))?.tree,
+            None => self.tree()?,
+        };
+        let attempt = attempt.filter(|_| self.remote().is_some());
+        let new = NewCommit { tree, parents: parent.as_slice(), message: &message, attempt };
+        self.repo.write_commit(&new).map_err(|error| because(&error))
+    }
+
+    fn tree(&self) -> Result<CommitId, Refusal> {
+        let script = |verb| format!("#!/bin/sh\nexec \"$AYNIG_BIN\" flow {verb}\n").into_bytes();
+        let files = COMMANDS.map(|(state, verb)| (format!(".aynig/command/{state}"), script(verb)));
+        let written = self.repo.tree_of_programs(&files);
+        written.map_err(|error| Refusal::because("write the commands of the run", &error))
+    }
+
+    /// Whether a commit is a lease of this attempt.
+    pub fn is_leased_by(&self, head: CommitId, attempt: &str) -> bool {
+        let stored = self.repo.commit(head).ok();
+        let lease = stored.map(|stored| Head::read(&stored.facts()));
+        matches!(lease, Some(Head::Working(lease)) if lease.run_id == attempt)
+    }
+}
+
+/// The run that a driver names: its newest commit that does, since a runner's own commits do not.
+#[must_use]
+pub fn run_of(repo: &Repo, head: CommitId) -> Option<RunId> {
+    let commits = repo.history(head).take(MOST_READ).map_while(Result::ok);
+    let mut named = commits.filter_map(|commit| {
+        let trailers = Message::parse(&commit.message).trailers;
+        RunId::parse(trailers.last(RUN_KEY)?.to_str().ok()?)
+    });
+    named.next()
+}
+
+fn one_line(text: &str) -> String {
+    text.split(|c: char| c.is_control()).collect::<Vec<_>>().join(" ").trim().to_owned()
+}

@@ -1,0 +1,68 @@
+//! GATE: a question to people. While it is open no process, lease or slot is held (CONTRACT 20.6).
+
+use serde_json::{Map, Value, json};
+
+use crate::flow::document::{Flow, GATE_TOOL, Gate, Step};
+use crate::ledger::Ledger;
+use crate::model::approval::Tool;
+use crate::model::decide::{Command, StepStart};
+use crate::model::ids::StepId;
+use crate::model::time::Timestamp;
+use crate::workspace::refusal::{Refusal, Why};
+
+use super::attempt::{Attempt, Ended};
+use super::conclude::{Conclusion, Holder};
+use super::driver::Driver;
+use super::question::{closes, gate_id};
+use super::{Engine, FLOW, now};
+
+impl Engine<'_> {
+    /// What opens a gate.
+    pub(super) fn gate_opens(
+        &self,
+        ledger: &Ledger<'_>,
+        (step, gate): (&Step, &Gate),
+        number: u64,
+    ) -> Result<Conclusion, Refusal> {
+        let state = &ledger.tip().state;
+        let node = state.nodes.keys().next().copied();
+        let node = node.ok_or_else(|| Refusal::new(Why::Failed, "the run has no node to ask for it"))?;
+        let id = StepId::parse(&step.id).map_err(|error| Refusal::new(Why::Failed, error.to_string()))?;
+        let workspace = state.workspaces.values().find(|workspace| workspace.name.to_string() == FLOW);
+        let head = workspace.map(|workspace| workspace.head_sha.clone());
+        let args = Map::from_iter([
+            ("gate".to_owned(), json!(gate.gate)),
+            // A later visit asks anew, whatever else is the same.
+            ("number".to_owned(), json!(number)),
+            ("step".to_owned(), json!(step.id)),
+            ("question".to_owned(), json!(gate.question)),
+            ("approvers".to_owned(), json!(gate.approvers)),
+            ("required".to_owned(), json!(gate.required)),
+            ("head".to_owned(), head.map_or(Value::Null, Value::from)),
+        ]);
+        let at = now()?;
+        let expires_at = step.timeout_seconds.and_then(|seconds| {
+            let millis = i64::try_from(seconds).ok()?.checked_mul(1000)?;
+            Timestamp::from_millis(at.millis().checked_add(millis)?)
+        });
+        let tool = Tool { id: gate_id(number), name: GATE_TOOL.to_owned(), args };
+        let context = gate.question.clone();
+        let start = StepStart { id, opcode: step.opcode(), started_at: Some(at) };
+        let commands = vec![Command::StartStep(start), Command::Ask { node, tool, context, expires_at }];
+        Ok(Conclusion { commands, ..Conclusion::default() })
+    }
+
+    /// Ends a gate that was answered, or whose time is over. An open one is waited for again.
+    pub(super) fn answer(
+        &self,
+        ledger: &mut Ledger<'_>,
+        driver: &Driver<'_>,
+        (flow, step, number): (&Flow, &Step, u64),
+        attempt: &Attempt,
+    ) -> Result<Ended, Refusal> {
+        let commands = closes(&ledger.tip().state, step, number, now()?);
+        let conclusion = Conclusion { commands, ..Conclusion::default() };
+        let next = self.conclude(ledger, driver, flow, Holder::Attempt(&attempt.id), &conclusion)?;
+        Ok(Ended::Declared(next))
+    }
+}

@@ -1,0 +1,155 @@
+//! The text that an agent is given: the flow's, with its inputs, and files from earlier steps (CONTRACT 20.4).
+//!
+//! Invariant: what earlier steps left is handed over as files beside the prompt, never as a part of it, so no agent's words
+//! pass for the flow's.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use crate::contract::ids::CommitId;
+use crate::flow::document::{Artifact, Prompt, PromptKind};
+use crate::flow::rounds::period;
+use crate::flow::substitution::fill;
+use crate::git::objects::revspec::Content;
+use crate::journal::artifacts;
+use crate::ledger::content;
+use crate::model::ids::ArtifactId;
+use crate::model::step::{Opcode, Step};
+use crate::words::error_chain;
+use crate::workspace::refusal::{Refusal, Why};
+
+use super::Engine;
+use super::attempt::Scene;
+use super::conclude::rounds;
+
+/// The longest prompt file, in bytes.
+const MAX_PROMPT: u64 = 1024 * 1024;
+
+impl Engine<'_> {
+    /// The text of a prompt, with inputs.
+    pub(super) fn prompt_text(&self, scene: &Scene<'_, '_>, prompt: &Prompt) -> Result<String, Refusal> {
+        let path = match prompt.kind {
+            PromptKind::Text => None,
+            PromptKind::File => Some(prompt.text.clone()),
+            PromptKind::Named => Some(format!(".aynig/prompts/{}.md", prompt.text)),
+        };
+        let found = path.as_ref().map(|path| self.base_file(scene, path)).transpose()?.flatten();
+        let text = match (found, prompt.kind == PromptKind::File) {
+            (Some(bytes), _) => String::from_utf8_lossy(&bytes).into_owned(),
+            (None, true) => {
+                let message = format!("the base commit has no file {}", prompt.text);
+                return Err(Refusal::new(Why::Failed, message));
+            }
+            (None, false) => prompt.text.clone(),
+        };
+        let run = scene.ledger.tip().state.run.id.to_string();
+        Ok(fill(&text, &scene.inputs, &run))
+    }
+
+    /// A file of the base commit.
+    pub(super) fn base_file(&self, scene: &Scene<'_, '_>, path: &str) -> Result<Option<Vec<u8>>, Refusal> {
+        let found = self.repo.content_at(scene.context.base(), path, MAX_PROMPT);
+        match found.map_err(|error| Refusal::because(&format!("read {path} of the base commit"), &error))? {
+            Some(Content::File { bytes, .. }) => Ok(Some(bytes)),
+            Some(Content::Directory | Content::Link(_)) | None => Ok(None),
+        }
+    }
+
+    /// The whole prompt: the text, and the files from earlier steps, which are written below `directory`.
+    pub(super) fn whole_prompt(
+        &self,
+        scene: &Scene<'_, '_>,
+        text: String,
+        wanted: &[Artifact],
+        directory: &Path,
+    ) -> Result<String, Refusal> {
+        let mut whole = text;
+        let mut lines = String::new();
+        for artifact in wanted {
+            crate::fsutil::create_private_dir_all(directory)
+                .map_err(|error| Refusal::because(&format!("make {}", directory.display()), &error))?;
+            let (name, path) = self.handed_over(scene, artifact, directory)?;
+            let shown =
+                path.map_or_else(|| "there is none yet".to_owned(), |path| path.display().to_string());
+            let _infallible = write!(lines, "\n- {name}: {shown}");
+        }
+        if !lines.is_empty() {
+            let _infallible = write!(whole, "\n\nFiles from earlier steps:{lines}\n");
+        }
+        let state = &scene.ledger.tip().state;
+        let mut ids: Vec<&str> = state.steps.values().map(|step| step.id.as_str()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        for id in ids {
+            if period(&rounds(state, id)).is_some() {
+                let _infallible = write!(
+                    whole,
+                    "\n\nThe last visits of the step {id} left the same files and the same result, again and again. Do something \
+                     else than before, or say what is in the way.\n"
+                );
+            }
+        }
+        Ok(whole)
+    }
+
+    /// Writes what an earlier step left into a directory. Returns its name, and the file if there is one.
+    fn handed_over(
+        &self,
+        scene: &Scene<'_, '_>,
+        artifact: &Artifact,
+        directory: &Path,
+    ) -> Result<(String, Option<PathBuf>), Refusal> {
+        let state = &scene.ledger.tip().state;
+        let last = |is: &dyn Fn(&&Step) -> bool| state.steps.values().rev().find(is);
+        let (name, file, content) = match artifact {
+            Artifact::Diff => {
+                let path = directory.join("diff.patch");
+                let head = CommitId::parse_hex(scene.context.head_sha.as_bytes());
+                let base = scene.context.base();
+                self.repo
+                    .write_patch(base, head.unwrap_or(base), &path)
+                    .map_err(|error| Refusal::because("make a patch", &error))?;
+                let is_there = path.metadata().is_ok_and(|found| found.len() > 0);
+                return Ok(("diff".to_owned(), is_there.then_some(path)));
+            }
+            Artifact::ValidationReport => {
+                let step = last(&|step| step.opcode == Opcode::RunValidation);
+                let content = step.and_then(|step| self.kept(scene, step, "validation_report"));
+                ("validation_report".to_owned(), "validation_report.json".to_owned(), content)
+            }
+            Artifact::FixInstructions => {
+                let step = last(&|step| step.opcode == Opcode::Evaluate);
+                let wanted = step.and_then(|step| step.record.as_ref()?.fix_instructions.clone());
+                let text = wanted.map(|value| match value {
+                    serde_json::Value::String(text) => text,
+                    value => value.to_string(),
+                });
+                let content = text.map(String::into_bytes);
+                ("fix_instructions".to_owned(), "fix_instructions.md".to_owned(), content)
+            }
+            Artifact::Response(name) => {
+                let step = last(&|step| step.id.as_str() == name.name);
+                let content = step.and_then(|step| self.kept(scene, step, "runner_final_response"));
+                (format!("{}.response", name.name), format!("{}.response.md", name.name), content)
+            }
+        };
+        let Some(content) = content else { return Ok((name, None)) };
+        let path = directory.join(file);
+        self.write(&path, &content)?;
+        Ok((name, Some(path)))
+    }
+
+    /// The content of an artifact of a step, if this host or the ledger has it.
+    fn kept(&self, scene: &Scene<'_, '_>, step: &Step, role: &str) -> Option<Vec<u8>> {
+        let id: ArtifactId = step.record.as_ref()?.artifact(role)?;
+        let artifact = scene.ledger.tip().state.artifacts.get(&id)?;
+        let found = content::read(self.repo, scene.ledger.tip(), &artifact.sha256);
+        let found = found.unwrap_or_else(|error| {
+            tracing::warn!(%id, error = error_chain(&error), "an artifact cannot be read");
+            None
+        });
+        found.or_else(|| {
+            std::fs::read(artifacts::place(&self.directory(scene.ledger.tip().state.run.id), id)).ok()
+        })
+    }
+}

@@ -1,0 +1,66 @@
+//! What an attempt that was cut off left in the worktree of this host.
+//!
+//! Invariant: a mark is written before a program of a step is started, and goes when the step is recorded or put back. So
+//! a mark of another attempt means that what lies in the worktree is of nobody's step; it is saved, and the worktree is
+//! put back to the last snapshot (CONTRACT 20.5).
+
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use crate::fsutil;
+use crate::model::ids::RunId;
+use crate::words::shows_rescued;
+use crate::workspace::context::Context;
+use crate::workspace::refusal::Refusal;
+
+use super::Engine;
+
+impl Engine<'_> {
+    fn mark(&self, run: RunId) -> PathBuf {
+        self.directory(run).path().join("attempt")
+    }
+
+    /// Marks the worktree of a run as used by this attempt.
+    pub(super) fn begin_work(&self, run: RunId, attempt: &str) -> Result<(), Refusal> {
+        let path = self.mark(run);
+        fsutil::replace_private(&path, attempt.as_bytes())
+            .map_err(|error| Refusal::because(&format!("write {}", path.display()), &error))
+    }
+
+    /// Takes the mark away.
+    pub(super) fn end_work(&self, run: RunId) {
+        if let Err(error) = std::fs::remove_file(self.mark(run))
+            && error.kind() != ErrorKind::NotFound
+        {
+            tracing::warn!(%error, "the mark of an attempt stays; the next one looks at its worktree");
+        }
+    }
+
+    /// Saves what another attempt left, and puts the worktree back.
+    pub(super) fn salvage(
+        &self,
+        run: RunId,
+        attempt: Option<&str>,
+        context: Context,
+    ) -> Result<Context, Refusal> {
+        let whose = std::fs::read_to_string(self.mark(run));
+        match whose {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(context),
+            Ok(whose) if Some(whose.as_str()) == attempt => return Ok(context),
+            Ok(_) | Err(_) => {}
+        }
+        let context = self.put_back(context, "an attempt was cut off")?;
+        self.end_work(run);
+        Ok(context)
+    }
+
+    /// Puts the worktree back to the last snapshot. What lies there is saved.
+    pub(super) fn put_back(&self, context: Context, why: &str) -> Result<Context, Refusal> {
+        let Some(remade) = self.workspaces.put_back(&context)? else { return Ok(context) };
+        let saved =
+            remade.rescue.as_deref().map(|name| format!("; `{}` shows what lay there", shows_rescued(name)));
+        remade.warnings.iter().for_each(|warning| (self.tell)(warning));
+        (self.tell)(&format!("{why}; the worktree was put back{}", saved.unwrap_or_default()));
+        Ok(remade.context)
+    }
+}

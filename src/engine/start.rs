@@ -1,0 +1,207 @@
+//! Makes a run of a flow (CONTRACT 20.1).
+//!
+//! Why this order: the run begins as `queued`, which nobody carries out. Then the workspace is made, and the last
+//! operation declares the run running and makes its driver, all as one. A start that dies in between leaves a run that
+//! says so.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::contract::ids::{BranchName, CommitId};
+use crate::crashpoint::{Point, reach};
+use crate::flow::document::Flow;
+use crate::git::RefChange;
+use crate::ledger::content::Content;
+use crate::ledger::masks::{Masks, replicate};
+use crate::ledger::{Ledger, LedgerError, Place, runs};
+use crate::model::decide::{Command, NewRun, NodeSpec, RunEdit};
+use crate::model::ids::{Alias, ProviderName, RunId, Slug};
+use crate::model::run::{FrozenFlow, GlobalMode, Limits, Mode, RunKind, RunStatus};
+use crate::workspace::refusal::{Refusal, Why};
+
+use super::driver::{Driver, Next, STEP};
+use super::{Engine, FLOW};
+
+/// What a new run is made from.
+#[derive(Debug)]
+pub struct Order<'a> {
+    /// The flow.
+    pub flow: &'a Flow,
+    /// Its file.
+    pub file: &'a [u8],
+    /// The base: its name, and its commit.
+    pub base: (String, CommitId),
+    /// The values of the inputs, those with a default included.
+    pub inputs: BTreeMap<String, String>,
+    /// A text for people.
+    pub label: String,
+    /// The step that it begins with, if not with the entry.
+    pub begins_at: Option<String>,
+    /// Where it is decided.
+    pub place: Place,
+}
+
+/// A run that was made.
+#[derive(Debug, Clone)]
+pub struct Started {
+    /// Its id.
+    pub run: RunId,
+    /// What people type.
+    pub slug: Slug,
+    /// Its driver.
+    pub driver: BranchName,
+    /// Its work branch.
+    pub work_branch: String,
+    /// Its base, as a full name.
+    pub base_ref: String,
+    /// The commit of the base.
+    pub base_sha: String,
+    /// Its worktree.
+    pub worktree: PathBuf,
+    /// Its directory.
+    pub directory: PathBuf,
+}
+
+impl Engine<'_> {
+    /// Makes a run.
+    pub fn start(&self, order: &Order<'_>) -> Result<Started, Refusal> {
+        let (id, slug) = runs::fresh(self.repo)?;
+        let branch = Driver::branch_of(&self.run_prefix, &slug)?;
+        self.check_run_prefix()?;
+        let masks = Masks::of(self.repo, &order.base.1.to_string())?;
+        let (frozen, contents) = freeze(&masks, order);
+        let new = NewRun {
+            id,
+            slug: slug.clone(),
+            kind: RunKind::Flow,
+            label: order.label.clone(),
+            mode: Mode::Auto,
+            global_mode: GlobalMode::Implementation,
+            base_ref: order.base.0.clone(),
+            base_sha: order.base.1.to_string(),
+            decided_by: order.place.named(self.repo)?,
+            done_when: None,
+            limits: limits(order.flow),
+            replicate: replicate(self.repo, &order.place)?,
+            status: RunStatus::Queued,
+            flow: Some(frozen),
+        };
+        let op = self.op_of_person()?;
+        let mut ledger = Ledger::create(self.repo, order.place.clone(), &new, &op, &[], &contents)?;
+        reach(Point::RunQueued);
+        let made = self.complete(&mut ledger, &branch);
+        let context = made.map_err(|refusal| {
+            let cancel = format!("aynig flow stop {slug}");
+            refusal.hint(format!("run {slug} was made, and nothing carries it out: `{cancel}` ends it"))
+        })?;
+        Ok(Started {
+            run: id,
+            slug,
+            driver: branch,
+            work_branch: context.branch_name.clone(),
+            base_ref: context.base_ref.clone(),
+            base_sha: context.base_sha.clone(),
+            worktree: context.worktree_path,
+            directory: self.directory(id).path().to_owned(),
+        })
+    }
+
+    /// Makes the workspace of a queued run, its node and its driver.
+    fn complete(
+        &self,
+        ledger: &mut Ledger<'_>,
+        branch: &BranchName,
+    ) -> Result<crate::workspace::context::Context, Refusal> {
+        let run = ledger.tip().state.run.clone();
+        let created = self.workspaces.create_in(run.id, FLOW, None)?;
+        created.warnings.iter().for_each(|words| (self.tell)(words));
+        reach(Point::RunPrepared);
+        ledger.refresh()?;
+        let driver = self.driver(ledger, branch.clone());
+        let subject = format!("flow: {}", if run.label.is_empty() { run.slug.as_str() } else { &run.label });
+        let next = Next { state: STEP, subject, ..Next::default() };
+        let first = driver.commit(None, &next, None)?;
+        let beside = RefChange { name: branch.full_ref(), expected: None, new: Some(first) };
+        let commands = [
+            Command::AddNode(Box::new(node(&run.label)?)),
+            Command::SetRun(RunEdit { status: Some(RunStatus::Running), ..RunEdit::default() }),
+        ];
+        let done = ledger.operate(&self.op_of_person()?, &commands, &[beside]);
+        done.map_err(|error| match error {
+            LedgerError::Moved { .. } => Refusal::new(Why::Conflict, format!("there is a branch {branch}")),
+            error => error.into(),
+        })?;
+        driver.note(first);
+        Ok(created.context)
+    }
+
+    /// The driver of the run of a ledger.
+    pub(crate) fn driver(&self, ledger: &Ledger<'_>, branch: BranchName) -> Driver<'_> {
+        Driver {
+            repo: self.repo,
+            place: ledger.place().clone(),
+            run: ledger.tip().state.run.id,
+            branch,
+            lease_seconds: self.lease_seconds,
+        }
+    }
+
+    /// Refuses to begin where a branch of a person has the name of a directory of drivers.
+    fn check_run_prefix(&self) -> Result<(), Refusal> {
+        let prefix = self.run_prefix.trim_end_matches('/');
+        for (at, _) in prefix.match_indices('/').chain([(prefix.len(), "")]) {
+            let Ok(branch) = BranchName::new(&prefix.as_bytes()[..at]) else { continue };
+            let found = self.repo.branch_head(&branch);
+            if found.map_err(|error| Refusal::because("read a branch", &error))?.is_some() {
+                let message =
+                    format!("there is a branch {branch}, so no driver can be below it; nothing was changed");
+                return Err(Refusal::new(Why::Setup, message)
+                    .hint(format!("rename it: `git branch --move {branch} NAME`"))
+                    .hint("or set another prefix: `git config aynig.runPrefix PREFIX/`"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The digests of a flow and its inputs, and their contents.
+fn freeze(masks: &Masks, order: &Order<'_>) -> (FrozenFlow, Vec<Content>) {
+    let file = Content::new(masks, order.file);
+    let inputs: Vec<(&String, Content)> =
+        order.inputs.iter().map(|(name, value)| (name, Content::new(masks, value.as_bytes()))).collect();
+    let frozen = FrozenFlow {
+        workflow_id: order.flow.workflow_id.clone(),
+        version: order.flow.version,
+        file: file.sha256().to_owned(),
+        inputs: inputs.iter().map(|(name, value)| ((*name).clone(), value.sha256().to_owned())).collect(),
+        begins_at: order.begins_at.clone(),
+    };
+    let contents = std::iter::once(file).chain(inputs.into_iter().map(|(_, value)| value)).collect();
+    (frozen, contents)
+}
+
+fn limits(flow: &Flow) -> Limits {
+    let limits = &flow.limits;
+    Limits {
+        wall_seconds: limits.wall_seconds,
+        tokens: limits.tokens,
+        cost_usd: limits.cost_usd,
+        ..Limits::default()
+    }
+}
+
+/// The one node of a flow run.
+fn node(label: &str) -> Result<NodeSpec, Refusal> {
+    let wrong = |error: &dyn std::fmt::Display| Refusal::new(Why::Failed, error.to_string());
+    Ok(NodeSpec {
+        alias: Some(Alias::parse(FLOW).map_err(|error| wrong(&error))?),
+        label: if label.is_empty() { FLOW.to_owned() } else { label.to_owned() },
+        role_template: FLOW.to_owned(),
+        role_text: None,
+        provider: ProviderName::parse(FLOW).map_err(|error| wrong(&error))?,
+        model: None,
+        capabilities: None,
+        permissions: None,
+        limits: Limits::default(),
+    })
+}

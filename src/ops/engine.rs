@@ -1,0 +1,128 @@
+//! Runs of flows for front ends: the engine with the settings of this host, and errors with the next step.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::contract::ids::{CommitId, RemoteName};
+use crate::engine::Engine;
+use crate::engine::attempt::Attempt;
+pub use crate::engine::attempt::Ended;
+pub use crate::engine::control::{Granted, Wish};
+pub use crate::engine::start::{Order, Started};
+use crate::flow::document::Flow;
+use crate::git::Repo;
+use crate::ledger::Place;
+use crate::stop::Stop;
+use crate::supervise::Watchdog;
+
+use super::app::Process;
+use super::error::Error;
+use super::outer::OuterCommand;
+use super::{settings, workspace};
+
+/// The engine of this host. `watchdog` is the argument by which this program starts its watchdog.
+pub fn open<'a>(
+    repo: &'a Repo,
+    process: &Process,
+    stop: Stop,
+    watchdog: &str,
+    tell: fn(&str),
+) -> Result<Engine<'a>, Error> {
+    let mut workspaces = workspace::at(repo, process, stop.clone())?;
+    workspaces.options.tell = tell;
+    let settings = settings::workspace(repo)?;
+    Ok(Engine {
+        repo,
+        workspaces,
+        run_prefix: settings.run_prefix,
+        lease_seconds: settings.orch_lease_seconds,
+        providers: Box::new(|name| Err(format!("it has no provider {name}"))),
+        commands_from: settings.commands_from,
+        environment: Vec::new(),
+        program: process.program.clone(),
+        watchdog: Watchdog::lazy(process.program.clone(), vec![watchdog.into()]),
+        stop,
+        tell,
+    })
+}
+
+/// The place that decides new runs here.
+#[must_use]
+pub fn place(remote: Option<&RemoteName>) -> Place {
+    remote.map_or(Place::Here, |remote| Place::Remote(remote.clone()))
+}
+
+/// The attempt that this process carries out. Fails outside of a driver's command.
+pub fn attempt(repo: &Repo) -> Result<Attempt, Error> {
+    let outside = || {
+        Error::usage("this is called by the command of a run's driver, and by nobody else")
+            .hint("`aynig run` carries out the steps of runs, `aynig flow list` lists the runs")
+    };
+    let outer = OuterCommand::of(repo)?.ok_or_else(outside)?;
+    let trigger = std::env::var("COMMIT_HASH").ok();
+    let trigger = trigger.and_then(|hash| CommitId::parse_hex(hash.as_bytes())).ok_or_else(outside)?;
+    let id = outer.run.ok_or_else(outside)?.to_string();
+    Ok(Attempt { branch: outer.branch, id, trigger })
+}
+
+/// Refuses what only a person may do, where a step or a turn is under way.
+pub fn persons_only(verb: &str) -> Result<(), Error> {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    if !is_set("AYNIG_ORCH_RUN") {
+        return Ok(());
+    }
+    Err(Error::usage(format!("{verb} is for people: a step of a run cannot do it; nothing was changed")))
+}
+
+/// The values of a flow's inputs: those that are given as `NAME=VALUE`, or `NAME=@FILE`, and the defaults.
+pub fn inputs(start: &Path, flow: &Flow, given: &[String]) -> Result<BTreeMap<String, String>, Error> {
+    let mut values = BTreeMap::new();
+    for one in given {
+        let (name, value) = one.split_once('=').ok_or_else(|| {
+            Error::usage(format!("--input {one}: write NAME=VALUE, or NAME=@FILE; nothing was changed"))
+        })?;
+        if !flow.inputs.iter().any(|input| input.name == name) {
+            let names: Vec<&str> = flow.inputs.iter().map(|input| input.name.as_str()).collect();
+            let there = if names.is_empty() {
+                "the flow has none".to_owned()
+            } else {
+                format!("the flow has {}", names.join(", "))
+            };
+            return Err(Error::usage(format!(
+                "--input: there is no input {name}: {there}; nothing was changed"
+            )));
+        }
+        let value = match value.strip_prefix('@') {
+            None => value.to_owned(),
+            Some(file) => std::fs::read_to_string(start.join(file)).map_err(|error| {
+                Error::usage(format!("--input {name}: could not read {file}: {error}; nothing was changed"))
+            })?,
+        };
+        if values.insert(name.to_owned(), value).is_some() {
+            return Err(Error::usage(format!("--input {name} is given twice; nothing was changed")));
+        }
+    }
+    for input in &flow.inputs {
+        if values.contains_key(&input.name) {
+            continue;
+        }
+        match &input.default {
+            Some(default) => {
+                values.insert(input.name.clone(), default.clone());
+            }
+            None if input.required => {
+                let purpose =
+                    input.description.as_deref().map(|words| format!(" ({words})")).unwrap_or_default();
+                return Err(Error::usage(format!(
+                    "the flow needs the input {}{purpose}; nothing was changed",
+                    input.name
+                ))
+                .hint(format!("`--input {}=VALUE`, or `--input {}=@FILE`", input.name, input.name)));
+            }
+            None => {
+                values.insert(input.name.clone(), String::new());
+            }
+        }
+    }
+    Ok(values)
+}

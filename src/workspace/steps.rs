@@ -1,0 +1,88 @@
+//! What the steps of a run do with its workspace: they find it, take snapshots, put it back, and record all of it in
+//! their own operation.
+//!
+//! Invariant: nothing here writes to a ledger. What a ledger has not heard goes into the operation that ends the step
+//! ([`Workspaces::owed`]), so that both land together; a crash before that leaves a context that is ahead, and any later
+//! change of the workspace catches up (CONTRACT 15.19).
+
+use crate::contract::ids::CommitId;
+use crate::git::RefChange;
+use crate::ledger::{Ledger, LedgerError};
+use crate::model::decide::Command;
+use crate::model::event::WorkspaceChanged;
+use crate::model::ids::RunId;
+use crate::model::workspace::{WorkspaceChange, WorkspacePatch};
+
+use super::Workspaces;
+use super::change::{Aim, Remade};
+use super::context::Context;
+use super::heard::{same, unheard};
+use super::refusal::{Refusal, Why};
+use super::snapshot::Snapshot;
+
+impl Workspaces<'_> {
+    /// The workspace of a run, which is made here if only the ledger has it.
+    pub fn of_run(&self, run: RunId, slug: &str, name: &str) -> Result<Context, Refusal> {
+        match self.find(format!("{slug}/{name}").as_ref()) {
+            Err(refusal) if refusal.why == Why::NotFound => {}
+            found => return found,
+        }
+        let created = self.create_in(run, name, None)?;
+        created.warnings.iter().for_each(|words| (self.options.tell)(words));
+        Ok(created.context)
+    }
+
+    /// Takes a snapshot that the ledger does not hear of yet. Returns the repairs that it is to hear of besides.
+    pub fn snapshot_of_step(&self, context: &Context) -> Result<(Snapshot, Vec<String>), Refusal> {
+        self.taken(context).map(|(done, repairs, _)| (done, repairs))
+    }
+
+    /// Puts branch and worktree back to the last snapshot. What lies there beyond it is saved; ignored files stay. `None`
+    /// if nothing does.
+    pub fn put_back(&self, context: &Context) -> Result<Option<Remade>, Refusal> {
+        let mut held = self.ready(context)?;
+        let to = CommitId::parse_hex(held.context.head_sha.as_bytes()).unwrap_or_else(|| held.context.base());
+        let (mark, path) = (held.context.mark(), held.context.worktree_path.clone());
+        if let Ok(Some(worktree)) = self.repo.hold_workspace(&path, &mark)
+            && self.repo.branch_head(&mark.branch).is_ok_and(|head| head == Some(to))
+            && worktree.branch().as_ref() == Some(&mark.branch)
+            && worktree.names_its_registration()
+            && !self.repo.is_unfinished(&worktree.git_dir)
+            && self.repo.is_clean(&worktree).unwrap_or(false)
+        {
+            return Ok(None);
+        }
+        self.check_branch(&held.context)?;
+        let before = self.save(&held, to)?;
+        self.remake(&mut held, before, (to, None), Aim::Mend).map(Some)
+    }
+
+    /// Rolls a workspace back to its base without a word to the ledger; `None` if it is there already.
+    pub fn roll_back_of_step(&self, context: &Context) -> Result<Option<Remade>, Refusal> {
+        self.rolled_back(context).map(|(remade, _)| remade)
+    }
+
+    /// What the ledger has not heard of a workspace, and the refs that move with it. `mended` are repairs in words.
+    pub fn owed(
+        &self,
+        ledger: &Ledger<'_>,
+        context: &Context,
+        mended: &[String],
+    ) -> Result<(Vec<Command>, Vec<RefChange>), LedgerError> {
+        let Some(known) = same(&ledger.tip().state.workspaces, context) else {
+            return Ok((Vec::new(), Vec::new()));
+        };
+        let mut due = unheard(known, context, &|from, to| self.newest_foreign(context, from, to));
+        if !mended.is_empty() {
+            let (name, patch) = (known.name.clone(), WorkspacePatch::default());
+            let body = WorkspaceChanged { name, patch, rescue: None, detail: Some(mended.join("; ")) };
+            due.insert(0, Command::ChangeWorkspace(WorkspaceChange::Mended, body));
+        }
+        Ok((due, self.publishes(ledger, context)?))
+    }
+
+    /// Notes that the refs of [`Workspaces::owed`] were accepted.
+    pub fn settled_with(&self, context: &Context, refs: &[RefChange]) {
+        self.note_published(context, refs);
+    }
+}

@@ -1,0 +1,80 @@
+//! Runs of flows on the real binary: from `flow start` over the runner to the verdict.
+
+mod control;
+mod first;
+
+use serde_json::Value;
+
+use super::scene::told;
+use super::support::*;
+
+/// The beginning of a flow: what stands before its steps.
+pub(super) fn flow(entry: &str, steps: &str) -> String {
+    format!("workflow_id: test\nversion: 1\nentry_step: {entry}\nsteps:\n{steps}")
+}
+
+/// A run that was started.
+pub(super) struct Started {
+    pub(super) slug: String,
+    pub(super) id: String,
+    pub(super) driver: String,
+    pub(super) work: String,
+    pub(super) worktree: std::path::PathBuf,
+    pub(super) directory: std::path::PathBuf,
+}
+
+/// Starts a run of this flow.
+pub(super) fn start(repo: &Repo, text: &str) -> Started {
+    start_with(repo, text, &[])
+}
+
+/// The same with more arguments.
+pub(super) fn start_with(repo: &Repo, text: &str, more: &[&str]) -> Started {
+    let file = repo.path.join(".git").join("flow.yaml");
+    std::fs::write(&file, text).expect("a file");
+    let arguments =
+        [&["flow", "start", file.to_str().expect("UTF-8"), "--base", "main", "--json"], more].concat();
+    let answer = json(&repo.aynig_ok(arguments));
+    let text = |name: &str| answer[name].as_str().unwrap_or_else(|| panic!("{name}: {answer}")).to_owned();
+    Started {
+        slug: text("slug"),
+        id: text("runId"),
+        driver: text("driver"),
+        work: text("workBranch"),
+        worktree: text("worktreePath").into(),
+        directory: text("runDirectory").into(),
+    }
+}
+
+/// The state of a run, as its ledger has it.
+pub(super) fn shown(repo: &Repo, run: &Started) -> Value {
+    json(&repo.aynig_ok(["orch", "show", &run.id, "--json"]))["run"].clone()
+}
+
+/// The steps of a run: ids, outcomes and routes, in their order.
+pub(super) fn steps(repo: &Repo, run: &Started) -> Vec<String> {
+    let lines = out(&repo.aynig_ok(["orch", "events", &run.id, "--json"]));
+    let mut steps: Vec<String> = Vec::new();
+    for line in lines.lines() {
+        let event = serde_json::from_str::<Value>(line).expect("JSON")["event"].clone();
+        match event["type"].as_str() {
+            Some("step.started") => steps.push(event["step"]["id"].as_str().expect("an id").to_owned()),
+            Some("step.ended") => {
+                let words = format!(" {}", event["outcome"].as_str().expect("a word"));
+                steps.last_mut().expect("a step").push_str(&words);
+            }
+            Some("step.routed") => {
+                let words = format!(" {}", event["route"].as_str().expect("a name"));
+                steps.last_mut().expect("a step").push_str(&words);
+            }
+            _ => {}
+        }
+    }
+    steps
+}
+
+/// The end of a run: status, verdict and termination.
+pub(super) fn end(repo: &Repo, run: &Started) -> [String; 3] {
+    let shown = shown(repo, run);
+    ["status", "verdict", "termination"].map(|name| shown[name].as_str().unwrap_or("-").to_owned())
+}
