@@ -2,11 +2,42 @@
 //!
 //! Invariant: a turn is judged by what the program says last, never by its exit code alone. Command line, model and
 //! environment of a provider are configured on the host, never in a run. Nothing outlives a turn.
+//!
+//! ```text
+//! stdout ──lines──▶ dialect ──▶ events ──account──▶ judge ──▶ Ended
+//! stdin  ◀──────────┘  (policy)            ladder ──▶ interrupt, close, signals
+//! ```
+//!
+//! | file | contains |
+//! |---|---|
+//! | [`name`], [`turn`] | a provider, a turn, and how it ended |
+//! | `run`, `child` | carry a turn out: the program, its pipes, the clock |
+//! | `dialects` | a language each: pure machines from lines to events |
+//! | `event` | the vocabulary |
+//! | `policy` | from a posture to answers and arguments |
+//! | `ladder` | the order in which a program is ended |
+//! | `judge` | how a turn ended |
+//! | [`environment`] | an allow-list |
+//! | `lines`, `record` | bounded lines and files |
+//! | [`find`](find()) | where the program is |
 
+mod child;
+mod dialects;
+pub mod environment;
+mod event;
+mod find;
+mod judge;
+mod ladder;
+mod lines;
 pub mod name;
+mod policy;
+mod record;
 mod run;
+#[cfg(test)]
+mod tests;
 pub mod turn;
 
+pub use find::{find, version};
 pub use name::{Kind, ProviderName};
 pub use run::run;
 pub use turn::{Ended, How, Ids, Posture, Provider, Question, Turn};

@@ -1,28 +1,435 @@
-//! Runs one turn.
+//! Runs one turn: owns the program, its pipes, the clock and the files.
+//!
+//! The calling thread conducts. It takes whatever comes first: output, the program's exit, a request to stop, or a
+//! deadline. The dialect, the order of ending and the verdict are pure; this file carries them out.
 
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
 use std::time::Duration;
 
-use super::turn::{Ended, How, Turn};
+use super::child::{Input, Output, Stdin, Stream, Tap};
+use super::dialects::{self, Dialect, Out, Task};
+use super::environment::environment;
+use super::event::Event;
+use super::find::{find, leash};
+use super::judge::{Account, Cut, Verdict, judge};
+use super::ladder::{Ladder, Order};
+use super::lines::{LONGEST, Line, Lines};
+use super::name::Kind;
+use super::record::{Events, Kept};
+use super::turn::{Ended, How, Turn, files};
+use crate::clock::Stopwatch;
+use crate::fsutil::{free_space_text, replace, tail};
+use crate::stop::{Notice, Stop};
+use crate::supervise::{self, Finished, Spec};
+
+/// Between SIGTERM and SIGKILL.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// For each step that ends a turn which took too long, or asked.
+const PACE: Duration = Duration::from_secs(2);
+
+/// For each step if a stop was requested.
+const SHORT_PACE: Duration = Duration::from_millis(300);
+
+/// After the exit: how long a process that it left may keep its streams open, and how long it may print.
+const LINGER: Duration = Duration::from_secs(1);
+const MOST_LINGER: Duration = Duration::from_secs(10);
+
+/// The signal by which a supervised program is stopped.
+const TERMINATE: i32 = 15;
 
 /// Runs a turn to its end; blocks until then. There are no errors: whatever happens is a value of [`How`].
+///
+/// A long turn reports its output in [`files`] as it comes.
 #[must_use]
 pub fn run(turn: &Turn<'_>) -> Ended {
-    let kind = turn.provider.kind.word();
-    unavailable(format!("this version of aynig cannot run providers of the kind {kind}"))
+    let watch = Stopwatch::start();
+    let task = Task::of(turn);
+    let kind = turn.provider.kind;
+    let mut argv = vec![turn.provider.command.clone().into_os_string()];
+    argv.extend(turn.provider.args.iter().map(OsString::from));
+    argv.extend(dialects::args(kind, &task).into_iter().map(OsString::from));
+    let unstarted = |verdict: Verdict, argv: Vec<OsString>| {
+        let end = End { verdict, account: Account::default(), exit: None, stuck: Vec::new() };
+        conclude(turn, end, argv, watch.elapsed())
+    };
+    let program = match find(turn.provider) {
+        Ok(program) => program,
+        Err(why) => return unstarted(Verdict::new(How::Unavailable(why.clone()), why), argv),
+    };
+    argv[0] = program.clone().into_os_string();
+    if !turn.directory.is_dir() {
+        let words = format!("could not be started: there is no directory {}", turn.directory.display());
+        return unstarted(Verdict::new(How::Failed, words), argv);
+    }
+    if let Some(cause) = turn.stop.cause() {
+        return unstarted(
+            Verdict::new(How::Stopped(cause), "was not started, since a stop was requested"),
+            argv,
+        );
+    }
+    let setting = Setting { program: &program, args: &argv[1..], watch };
+    match conduct(turn, task, &setting) {
+        Ok(end) => conclude(turn, end, argv, watch.elapsed()),
+        Err(error) => {
+            let words = format!("could not be started: {}", trouble(&error, turn.evidence));
+            unstarted(Verdict::new(How::Failed, words), argv)
+        }
+    }
 }
 
-fn unavailable(why: String) -> Ended {
-    Ended {
-        evidence: why.clone(),
-        how: How::Unavailable(why),
-        outage: false,
-        final_text: None,
-        usage: None,
-        session: None,
-        model: None,
-        version: None,
-        argv: Vec::new(),
-        exit: None,
-        elapsed: Duration::ZERO,
+struct Setting<'a> {
+    program: &'a Path,
+    args: &'a [OsString],
+    watch: Stopwatch,
+}
+
+fn trouble(error: &io::Error, place: &Path) -> String {
+    match free_space_text(error, place) {
+        Some(space) => format!("{error}; {space}"),
+        None => error.to_string(),
     }
+}
+
+/// Ends the program if the conductor panics: its thread would wait for the program without end.
+struct Ender(Stop);
+
+impl Drop for Ender {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.call_off();
+        }
+    }
+}
+
+/// What a turn came to.
+struct End {
+    verdict: Verdict,
+    account: Account,
+    exit: Option<i32>,
+    stuck: Vec<(i32, String)>,
+}
+
+fn conduct(turn: &Turn<'_>, task: Task, setting: &Setting<'_>) -> io::Result<End> {
+    let (sender, inbox) = mpsc::channel();
+    let (out, stdout) = Output::new(Stream::Out, Kept::create(&turn.evidence.join(files::TRANSCRIPT))?)?;
+    let (err, stderr) = Output::new(Stream::Err, Kept::create(&turn.evidence.join(files::STDERR))?)?;
+    let (stdin, input) = Stdin::new()?;
+    let taps = (out.read(&sender)?, err.read(&sender)?);
+    let kind = turn.provider.kind;
+    let mut conductor = Conductor {
+        turn,
+        dialect: dialects::of(kind, task),
+        lines: Lines::default(),
+        stdin,
+        events: Some(Events::create(&turn.evidence.join(files::EVENTS))?),
+        account: Account::default(),
+        ladder: Ladder::new(!matches!(kind, Kind::Text | Kind::Jsonl)),
+        cut: None,
+        own: Ender(Stop::manual()),
+        watch: setting.watch,
+        last: setting.watch.elapsed(),
+        wall: least(turn.wall, turn.provider.wall),
+        idle: least(turn.idle, turn.provider.idle),
+        open: [true, true],
+        heard_all: false,
+    };
+    let spec = Spec {
+        program: setting.program.to_owned(),
+        args: setting.args.to_vec(),
+        directory: turn.directory.to_owned(),
+        environment: environment(turn),
+        stdin: Some(input),
+        stdout,
+        stderr,
+        terminal: false,
+        grace: GRACE,
+        timeout: None,
+        leash: Some(leash()),
+        watchdog: turn.watchdog.cloned(),
+    };
+    let heard = sender.clone();
+    let listener = move |notice: Notice| post(&heard, Input::Stop(notice));
+    let subscription = turn.stop.subscribe(listener);
+    let own = conductor.own.0.clone();
+    let finished = thread::scope(|scope| {
+        // The program dies with the thread that started it, on Linux, so that thread stays until it ended.
+        let supervisor = thread::Builder::new().name("agent".to_owned());
+        supervisor.spawn_scoped(scope, move || {
+            let finished = supervise::run(spec, &own, || {});
+            post(&sender, Input::Exited(finished));
+        })?;
+        Ok::<Finished, io::Error>(conductor.serve(&inbox, &taps))
+    })?;
+    drop(subscription);
+    Ok(conductor.settle(taps, &finished))
+}
+
+fn post(to: &Sender<Input>, what: Input) {
+    if to.send(what).is_err() {
+        tracing::trace!("the turn is over");
+    }
+}
+
+fn least(one: Option<Duration>, two: Option<Duration>) -> Option<Duration> {
+    one.into_iter().chain(two).min()
+}
+
+struct Conductor<'a> {
+    turn: &'a Turn<'a>,
+    dialect: Box<dyn Dialect>,
+    lines: Lines,
+    stdin: Stdin,
+    /// `None` once they could not be written.
+    events: Option<Events>,
+    account: Account,
+    ladder: Ladder,
+    cut: Option<Cut>,
+    own: Ender,
+    watch: Stopwatch,
+    /// The time of the last output or change.
+    last: Duration,
+    wall: Option<Duration>,
+    idle: Option<Duration>,
+    /// Whether stdout and stderr are open.
+    open: [bool; 2],
+    heard_all: bool,
+}
+
+impl Conductor<'_> {
+    /// Serves the program until it ended and its streams are closed.
+    fn serve(&mut self, inbox: &Receiver<Input>, taps: &(Tap, Tap)) -> Finished {
+        let first = self.dialect.start();
+        self.carry_out(first);
+        let mut finished = None;
+        let mut exited_at = Duration::ZERO;
+        loop {
+            let now = self.watch.elapsed();
+            let deadline = match &finished {
+                None => self.deadline(),
+                Some(_) if self.open == [false, false] => break,
+                Some(_) => Some((self.last + LINGER).min(exited_at + MOST_LINGER)),
+            };
+            if finished.is_some() && deadline.is_some_and(|at| now >= at) {
+                break;
+            }
+            let patience = deadline.map_or(Duration::MAX, |at| at.saturating_sub(now));
+            match inbox.recv_timeout(patience) {
+                Ok(Input::Exited(end)) => {
+                    exited_at = self.watch.elapsed();
+                    self.last = exited_at;
+                    finished = Some(end);
+                }
+                Ok(input) => self.take(input, taps),
+                Err(RecvTimeoutError::Timeout) if finished.is_none() => self.tick(),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => unreachable!("the subscription holds a sender"),
+            }
+        }
+        self.hear_all();
+        finished.expect("the loop ends only after the exit")
+    }
+
+    fn take(&mut self, input: Input, taps: &(Tap, Tap)) {
+        match input {
+            Input::Chunk(stream, chunk) => {
+                self.last = self.watch.elapsed();
+                if stream == Stream::Out {
+                    self.hear(&chunk);
+                    taps.0.next();
+                } else {
+                    taps.1.next();
+                }
+            }
+            Input::Unkept(error) => self.cut(Cut::Unkept(error), PACE),
+            Input::Closed(Stream::Err) => self.open[1] = false,
+            Input::Closed(Stream::Out) => {
+                self.open[0] = false;
+                self.hear_all();
+                // Without stdout the last word cannot come. A text needs none.
+                if self.turn.provider.kind != Kind::Text {
+                    let order = self.ladder.finish(self.watch.elapsed());
+                    self.obey(order);
+                }
+            }
+            Input::Stop(notice) if notice.signals >= 2 => {
+                self.cut(Cut::Stopped(notice.first), Duration::ZERO);
+                let order = self.ladder.terminate();
+                self.obey(order);
+                self.own.0.request(TERMINATE);
+            }
+            Input::Stop(notice) => self.cut(Cut::Stopped(notice.first), SHORT_PACE),
+            Input::Exited(_) => unreachable!("the loop takes it"),
+        }
+    }
+
+    /// Takes a part of stdout.
+    fn hear(&mut self, chunk: &[u8]) {
+        if self.turn.provider.kind == Kind::Text {
+            let out = self.dialect.line(chunk);
+            self.carry_out(out);
+            return;
+        }
+        for line in self.lines.push(chunk) {
+            self.hear_line(line);
+        }
+        if let Some(Err(error)) = self.events.as_mut().map(Events::flush) {
+            self.lose_events(error);
+        }
+    }
+
+    fn hear_line(&mut self, line: Line) {
+        let out = match line {
+            Line::Whole(line) => self.dialect.line(&line),
+            Line::TooLong => {
+                let message = format!("a line of more than {} MiB is left out", LONGEST >> 20);
+                Out { events: vec![Event::Log(message)], ..Out::default() }
+            }
+        };
+        self.carry_out(out);
+    }
+
+    /// Takes what is left when stdout has ended.
+    fn hear_all(&mut self) {
+        if std::mem::replace(&mut self.heard_all, true) {
+            return;
+        }
+        if let Some(line) = self.lines.end() {
+            self.hear_line(line);
+        }
+        let out = self.dialect.eof();
+        self.carry_out(out);
+    }
+
+    fn carry_out(&mut self, out: Out) {
+        for line in out.writes {
+            if !self.stdin.write(line) {
+                self.cut(Cut::Flood, Duration::ZERO);
+            }
+        }
+        if out.close {
+            self.stdin.close();
+        }
+        for event in out.events {
+            if let Some(Err(error)) = self.events.as_mut().map(|events| events.push(&event)) {
+                self.lose_events(error);
+            }
+            if let Event::Approval { question, fatal: true, .. } = &event {
+                self.cut(Cut::Asked(question.clone()), PACE);
+            }
+            self.account.take(event);
+        }
+        if self.account.is_over() {
+            let order = self.ladder.finish(self.watch.elapsed());
+            self.obey(order);
+        }
+    }
+
+    fn lose_events(&mut self, error: io::Error) {
+        self.events = None;
+        self.cut(Cut::Unkept(error), PACE);
+    }
+
+    /// Ends the turn. The first reason counts, and none counts after the last word.
+    fn cut(&mut self, cut: Cut, pace: Duration) {
+        if self.cut.is_none() && !self.account.is_over() {
+            tracing::debug!(?cut, "the turn is ended");
+            self.cut = Some(cut);
+        }
+        let order = self.ladder.cut(self.watch.elapsed(), pace);
+        self.obey(order);
+    }
+
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::Nothing => {}
+            Order::Interrupt => {
+                let out = self.dialect.interrupt();
+                self.carry_out(out);
+            }
+            Order::Close => self.stdin.close(),
+            Order::Terminate => {
+                self.stdin.close();
+                self.own.0.request(TERMINATE);
+            }
+        }
+    }
+
+    /// The next time at which something is due without any event.
+    fn deadline(&self) -> Option<Duration> {
+        if !self.ladder.is_running() {
+            return self.ladder.deadline();
+        }
+        least(self.wall, self.idle.map(|idle| self.last.saturating_add(idle)))
+    }
+
+    fn tick(&mut self) {
+        let now = self.watch.elapsed();
+        if !self.ladder.is_running() {
+            let order = self.ladder.tick(now);
+            self.obey(order);
+            return;
+        }
+        if let Some(wall) = self.wall.filter(|wall| now >= *wall) {
+            self.cut(Cut::TimedOut(wall), PACE);
+        } else if let Some(idle) = self.idle.filter(|idle| now >= self.last.saturating_add(*idle)) {
+            if (self.turn.changed)() {
+                self.last = now;
+            } else {
+                self.cut(Cut::Idle(idle), PACE);
+            }
+        }
+    }
+
+    /// Ends the files, and judges.
+    fn settle(mut self, taps: (Tap, Tap), finished: &Finished) -> End {
+        let kept = [taps.0.finish(), taps.1.finish(), self.events.take().map_or(Ok(()), Events::finish)];
+        let answer = match &self.account.final_text {
+            Some(text) => replace(&self.turn.evidence.join(files::FINAL), text.as_bytes()),
+            None => Ok(()),
+        };
+        for written in kept.into_iter().chain([answer]) {
+            if let (Err(error), None) = (written, &self.cut) {
+                self.cut = Some(Cut::Unkept(error));
+            }
+        }
+        if let Some(Cut::Unkept(error)) = &mut self.cut {
+            *error = io::Error::other(trouble(error, self.turn.evidence));
+        }
+        let last = last_line(&self.turn.evidence.join(files::STDERR));
+        let kind = self.turn.provider.kind;
+        let verdict = judge(kind, self.cut, &self.account, &finished.how, last.as_deref());
+        let exit = match finished.how {
+            supervise::How::Exited(code) => Some(code),
+            _ => None,
+        };
+        let stuck = finished.stuck.iter().map(|left| (left.pid, left.name.clone())).collect();
+        End { verdict, account: self.account, exit, stuck }
+    }
+}
+
+/// The longest line of stderr that is quoted, in characters.
+const LONGEST_QUOTE: usize = 300;
+
+fn last_line(path: &Path) -> Option<String> {
+    let bytes = tail(path, 8 * 1024).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+    let plain: String = line.chars().filter(|c| !c.is_control()).take(LONGEST_QUOTE).collect();
+    Some(plain)
+}
+
+fn conclude(turn: &Turn<'_>, end: End, argv: Vec<OsString>, elapsed: Duration) -> Ended {
+    let End { verdict, account, exit, stuck } = end;
+    let Account { final_text, usage, session, model, version, .. } = account;
+    let Verdict { how, outage, words } = verdict;
+    let mut evidence = format!("{} {words}", turn.provider.name);
+    for (pid, name) in &stuck {
+        evidence += &format!("; its process {pid} ({name}) could not be ended and may still change files");
+    }
+    Ended { how, evidence, outage, final_text, usage, session, model, version, argv, exit, stuck, elapsed }
 }

@@ -145,6 +145,24 @@ pub enum How {
     Unavailable(String),
 }
 
+impl How {
+    /// The word in JSON.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::TimedOut(_) => "timed_out",
+            Self::Idle(_) => "idle",
+            Self::Asked(_) => "asked",
+            Self::Limited { .. } => "limited",
+            Self::Later => "later",
+            Self::Stopped(_) => "stopped",
+            Self::Unavailable(_) => "unavailable",
+        }
+    }
+}
+
 /// A turn that ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
@@ -168,6 +186,8 @@ pub struct Ended {
     pub argv: Vec<OsString>,
     /// The exit code. `None` if it was killed, or never started.
     pub exit: Option<i32>,
+    /// Processes of the turn that not even SIGKILL ended in time, with their names: they may still change files.
+    pub stuck: Vec<(i32, String)>,
     /// Time from the start to the end.
     pub elapsed: Duration,
 }

@@ -1,0 +1,144 @@
+//! A program that speaks the vocabulary of runs, one JSON object a line.
+
+use serde_json::{Map, Value, json};
+
+use super::{DENIED, Dialect, Out, Task, decide, id_text, map_of, object, shortened, some_text, text_of};
+use crate::model::approval::Tool;
+use crate::model::run::Usage;
+use crate::model::time::Timestamp;
+use crate::provider::event::{End, Event};
+use crate::provider::policy::{Verdict, Wish};
+use crate::provider::turn::Question;
+
+pub(super) struct Jsonl {
+    task: Task,
+    usage: Usage,
+}
+
+impl Jsonl {
+    pub(super) fn new(task: Task) -> Self {
+        Self { task, usage: Usage::default() }
+    }
+
+    fn tool(value: &Value) -> Tool {
+        let tool = value.get("tool").unwrap_or(&Value::Null);
+        Tool {
+            id: tool.get("id").map(id_text).unwrap_or_default(),
+            name: text_of(tool, "name").to_owned(),
+            args: map_of(tool, "args"),
+        }
+    }
+
+    fn asked(&self, value: &Value, out: &mut Out) {
+        let Some(id) = value.get("approvalId").cloned() else {
+            out.log("approval.requested without approvalId");
+            return;
+        };
+        let Tool { id: tool, name, args } = Self::tool(value);
+        let question = Question { tool: name, args, context: some_text(value, "context") };
+        let verdict = decide(&self.task, out, &id_text(&id), &tool, Wish::Other, question);
+        let resolution = match verdict {
+            Verdict::Yes => json!({"status": "approved"}),
+            Verdict::No | Verdict::Fail => json!({"status": "denied", "reason": DENIED}),
+        };
+        out.write(&json!({"type": "approval.resolved", "approvalId": id, "resolution": resolution}));
+    }
+
+    fn used(&mut self, value: &Value, out: &mut Out) {
+        let fields = value.get("usage").unwrap_or(value);
+        match serde_json::from_value::<Usage>(fields.clone()) {
+            Ok(mut usage) => {
+                usage.total_tokens =
+                    usage.total_tokens.max(usage.prompt_tokens.saturating_add(usage.completion_tokens));
+                self.usage = self.usage.plus(&usage);
+                out.event(Event::Usage(self.usage));
+            }
+            Err(error) => out.log(format!("telemetry.usage: {error}")),
+        }
+        out.events.extend(some_text(value, "model").map(Event::Model));
+    }
+
+    fn status(value: &Value, out: &mut Out) {
+        let message = some_text(value, "message").unwrap_or_else(|| "no message".to_owned());
+        match text_of(value, "status") {
+            "failed" => out.end(End::failed(message)),
+            "interrupted" => out.end(End::Interrupted),
+            "waiting" => out.event(Event::Retry(message)),
+            other => out.log(format!("turn.status {other}")),
+        }
+    }
+
+    fn done(value: &Value) -> Event {
+        let error = value.get("error").filter(|error| !error.is_null());
+        let is_bad = value.pointer("/result/ok").and_then(Value::as_bool) == Some(false);
+        let words = error.map(|error| some_text(error, "message").unwrap_or_else(|| id_text(error)));
+        Event::Done {
+            id: value.get("toolId").map(id_text).unwrap_or_default(),
+            output: value.get("result").cloned(),
+            error: words.or_else(|| is_bad.then(|| "it failed".to_owned())),
+        }
+    }
+}
+
+/// A time: seconds since 1970, or a timestamp.
+fn seconds(value: &Value) -> Option<i64> {
+    match value {
+        Value::Number(number) => number.as_i64(),
+        Value::String(text) => Timestamp::parse(text).map(|time| time.millis().div_euclid(1_000)),
+        _ => None,
+    }
+}
+
+impl Dialect for Jsonl {
+    fn start(&mut self) -> Out {
+        let mut out = Out::default();
+        let mut first = Map::new();
+        first.insert("kind".to_owned(), "prompt".into());
+        first.insert("prompt".to_owned(), self.task.text().into());
+        first.insert("promptKind".to_owned(), "full".into());
+        first.insert("turnId".to_owned(), self.task.turn.clone().into());
+        first.insert("runId".to_owned(), self.task.run.clone().into());
+        first.insert("nodeId".to_owned(), self.task.node.clone().into());
+        if let Some(session) = &self.task.session {
+            first.insert("sessionId".to_owned(), session.clone().into());
+        }
+        if let Some(model) = &self.task.model {
+            first.insert("model".to_owned(), model.clone().into());
+        }
+        out.write(&Value::Object(first));
+        self.task.prompt = Vec::new();
+        out
+    }
+
+    fn line(&mut self, line: &[u8]) -> Out {
+        let mut out = Out::default();
+        let Some(object) = object(line, &mut out) else { return out };
+        let value = Value::Object(object);
+        let content = || text_of(&value, "content").to_owned();
+        match text_of(&value, "type") {
+            "message.assistant.delta" => out.event(Event::Delta(content())),
+            "message.assistant.final" => {
+                out.event(Event::Final(content()));
+                out.end(End::Completed);
+            }
+            "message.assistant.thinking.delta" => out.event(Event::ThinkingDelta(content())),
+            "message.assistant.thinking.final" => out.event(Event::Thinking(content())),
+            "tool.proposed" => out.event(Event::Proposed(Self::tool(&value))),
+            "tool.started" => {
+                out.event(Event::Started { id: value.get("toolId").map(id_text).unwrap_or_default() });
+            }
+            "tool.completed" => out.event(Self::done(&value)),
+            "approval.requested" => self.asked(&value, &mut out),
+            "telemetry.usage" => self.used(&value, &mut out),
+            "turn.status" => Self::status(&value, &mut out),
+            "session" => out.events.extend(some_text(&value, "sessionId").map(Event::Session)),
+            "limit" => {
+                let message = some_text(&value, "message").unwrap_or_else(|| "a usage limit".to_owned());
+                out.event(Event::Limit { until: value.get("until").and_then(seconds), message });
+            }
+            "node.log" => out.log(shortened(text_of(&value, "message"))),
+            _ => out.log(shortened(&String::from_utf8_lossy(line))),
+        }
+        out
+    }
+}

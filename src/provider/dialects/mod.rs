@@ -1,0 +1,187 @@
+//! The dialects: from what a program prints to events, and to what is written to it.
+//!
+//! Invariant: a dialect is a pure machine. It takes any bytes without a panic, reads by key and never by position, and
+//! keeps unknown kinds as a log. A question that it does not understand is refused.
+
+mod acp;
+mod claude;
+mod codex;
+mod jsonl;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+
+use super::event::{End, Event};
+use super::name::Kind;
+use super::policy::{Verdict, Wish};
+use super::turn::{Posture, Question, Turn};
+use crate::model::approval::Answer;
+
+/// What a dialect knows of its turn.
+#[derive(Debug, Clone)]
+pub(crate) struct Task {
+    pub(crate) directory: PathBuf,
+    pub(crate) prompt: Vec<u8>,
+    pub(crate) posture: Posture,
+    pub(crate) model: Option<String>,
+    pub(crate) session: Option<String>,
+    pub(crate) run: String,
+    pub(crate) node: String,
+    pub(crate) turn: String,
+}
+
+impl Task {
+    pub(crate) fn of(turn: &Turn<'_>) -> Self {
+        Self {
+            directory: turn.directory.to_owned(),
+            prompt: turn.prompt.to_vec(),
+            posture: turn.posture,
+            model: turn.model.map(str::to_owned).or_else(|| turn.provider.model.clone()),
+            session: turn.session.map(str::to_owned),
+            run: turn.ids.run.to_owned(),
+            node: turn.ids.node.to_owned(),
+            turn: turn.ids.turn.to_owned(),
+        }
+    }
+
+    /// The prompt as text.
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.prompt).into_owned()
+    }
+}
+
+/// What comes of an input.
+#[derive(Debug, Default)]
+pub(crate) struct Out {
+    /// What happened.
+    pub(crate) events: Vec<Event>,
+    /// What is to be written, in order.
+    pub(crate) writes: Vec<Vec<u8>>,
+    /// Whether nothing more will be written.
+    pub(crate) close: bool,
+}
+
+impl Out {
+    fn event(&mut self, event: Event) {
+        self.events.push(event);
+    }
+
+    fn end(&mut self, end: End) {
+        self.events.push(Event::End(end));
+    }
+
+    fn log(&mut self, message: impl Into<String>) {
+        self.events.push(Event::Log(message.into()));
+    }
+
+    /// Writes a line of JSON.
+    fn write(&mut self, value: &Value) {
+        let mut line = value.to_string().into_bytes();
+        line.push(b'\n');
+        self.writes.push(line);
+    }
+}
+
+/// A dialect in the middle of a turn.
+pub(crate) trait Dialect: Send {
+    /// The first writes.
+    fn start(&mut self) -> Out;
+
+    /// Takes a line, without its end.
+    fn line(&mut self, line: &[u8]) -> Out;
+
+    /// The program has closed its output.
+    fn eof(&mut self) -> Out {
+        Out::default()
+    }
+
+    /// Interrupts the turn. Nothing to write if the protocol has no word for that.
+    fn interrupt(&mut self) -> Out {
+        Out::default()
+    }
+}
+
+/// The dialect of a kind.
+pub(crate) fn of(kind: Kind, task: Task) -> Box<dyn Dialect> {
+    match kind {
+        Kind::Text => Box::new(text::Text::new(task)),
+        Kind::Jsonl => Box::new(jsonl::Jsonl::new(task)),
+        Kind::Claude => Box::new(claude::Claude::new(task)),
+        Kind::Codex => Box::new(codex::Codex::new(task)),
+        Kind::Acp => Box::new(acp::Acp::new(task)),
+    }
+}
+
+/// The arguments of a kind that follow the configured ones.
+pub(crate) fn args(kind: Kind, task: &Task) -> Vec<String> {
+    match kind {
+        Kind::Text | Kind::Jsonl | Kind::Acp => Vec::new(),
+        Kind::Claude => claude::args(task),
+        Kind::Codex => vec!["app-server".to_owned()],
+    }
+}
+
+/// Answers a request by the posture, and records both.
+fn decide(task: &Task, out: &mut Out, id: &str, tool: &str, wish: Wish, question: Question) -> Verdict {
+    let verdict = task.posture.answer(wish);
+    let answer = if verdict == Verdict::Yes { Answer::Approved } else { Answer::Denied };
+    let (id, tool) = (id.to_owned(), tool.to_owned());
+    out.event(Event::Approval { id, tool, question, answer, fatal: verdict == Verdict::Fail });
+    verdict
+}
+
+/// What an agent reads when its request is denied.
+const DENIED: &str = "The policy of this run does not permit it, and nobody can be asked. Go on without it.";
+
+/// What an agent reads when it asks a question.
+const NOBODY: &str = "Nobody can answer questions in this run. Decide yourself, and say what you assumed.";
+
+/// Reads a line as a JSON object. Anything else becomes a log.
+fn object(line: &[u8], out: &mut Out) -> Option<Map<String, Value>> {
+    if let Ok(Value::Object(object)) = serde_json::from_slice(line) {
+        return Some(object);
+    }
+    let text = String::from_utf8_lossy(line);
+    if !text.trim().is_empty() {
+        out.log(shortened(&text));
+    }
+    None
+}
+
+/// The longest line that is kept as a log, in characters. The transcript has all of it.
+const LONGEST_LOG: usize = 2_000;
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_LOG) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}
+
+/// The text at a key, or "".
+fn text_of<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The text at a key, unless it is missing or empty.
+fn some_text(value: &Value, key: &str) -> Option<String> {
+    Some(text_of(value, key)).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+fn number(value: &Value, key: &str) -> u64 {
+    value.get(key).and_then(Value::as_u64).unwrap_or(0)
+}
+
+/// The object at a key, or an empty one.
+fn map_of(value: &Value, key: &str) -> Map<String, Value> {
+    value.get(key).and_then(Value::as_object).cloned().unwrap_or_default()
+}
+
+/// An id as text, whatever JSON it is.
+fn id_text(id: &Value) -> String {
+    id.as_str().map_or_else(|| id.to_string(), str::to_owned)
+}

@@ -1,0 +1,153 @@
+//! What an agent does in a turn, in the vocabulary of runs.
+//!
+//! Invariant: an event is one JSON object on one line, of the shared contract's types and without their envelope.
+
+use serde_json::{Map, Value, json};
+
+use super::turn::Question;
+use crate::model::approval::{Answer, Tool};
+use crate::model::run::Usage;
+
+/// An event of a turn.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Event {
+    /// A part of an answer.
+    Delta(String),
+    /// An answer. The last one of a turn is its final answer.
+    Final(String),
+    /// A part of what the agent thinks.
+    ThinkingDelta(String),
+    /// What it thought.
+    Thinking(String),
+    /// A tool that it is about to use.
+    Proposed(Tool),
+    /// A tool that runs.
+    Started {
+        /// The tool.
+        id: String,
+    },
+    /// A tool that came to its end.
+    Done {
+        /// The tool.
+        id: String,
+        /// What it printed. `None` if the program does not say.
+        output: Option<Value>,
+        /// Why it failed.
+        error: Option<String>,
+    },
+    /// A request for permission, and the answer.
+    Approval {
+        /// The id of the request.
+        id: String,
+        /// The id of the tool.
+        tool: String,
+        /// What is asked for.
+        question: Question,
+        /// The answer.
+        answer: Answer,
+        /// Whether it ends the turn.
+        fatal: bool,
+    },
+    /// Tokens and cost of the turn so far.
+    Usage(Usage),
+    /// The session.
+    Session(String),
+    /// The model.
+    Model(String),
+    /// The version of the program.
+    Version(String),
+    /// A usage limit.
+    Limit {
+        /// Its end, in seconds since 1970.
+        until: Option<i64>,
+        /// The provider's message.
+        message: String,
+    },
+    /// A call of the model failed and is repeated.
+    Retry(String),
+    /// Anything else that people may want to read.
+    Log(String),
+    /// The last word.
+    End(End),
+}
+
+/// The last word of a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It came to its end.
+    Completed,
+    /// It did not.
+    Failed {
+        /// Why.
+        message: String,
+        /// Whether the service of the provider did not work.
+        outage: bool,
+    },
+    /// It was interrupted.
+    Interrupted,
+}
+
+impl End {
+    /// A failure of the agent itself.
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self::Failed { message: message.into(), outage: false }
+    }
+}
+
+impl Event {
+    /// The lines of this event: two for an approval, with the answer.
+    pub(crate) fn lines(&self) -> Vec<Value> {
+        let one = match self {
+            Self::Delta(content) => json!({"type": "message.assistant.delta", "content": content}),
+            Self::Final(content) => json!({"type": "message.assistant.final", "content": content}),
+            Self::ThinkingDelta(text) => {
+                json!({"type": "message.assistant.thinking.delta", "content": text})
+            }
+            Self::Thinking(text) => json!({"type": "message.assistant.thinking.final", "content": text}),
+            Self::Proposed(tool) => json!({"type": "tool.proposed", "tool": tool}),
+            Self::Started { id } => json!({"type": "tool.started", "toolId": id}),
+            Self::Done { id, output, error } => done(id, output.as_ref(), error.as_deref()),
+            Self::Approval { id, tool, question, answer, .. } => {
+                return approval(id, tool, question, *answer);
+            }
+            Self::Usage(usage) => json!({"type": "telemetry.usage", "usage": usage}),
+            Self::Session(id) => json!({"type": "session", "sessionId": id}),
+            Self::Model(model) => json!({"type": "node.log", "message": format!("model {model}")}),
+            Self::Version(text) => json!({"type": "node.log", "message": format!("version {text}")}),
+            Self::Limit { until, message } => {
+                json!({"type": "limit", "until": until, "message": message})
+            }
+            Self::Retry(message) => {
+                json!({"type": "turn.status", "status": "waiting", "message": message})
+            }
+            Self::Log(message) => json!({"type": "node.log", "message": message}),
+            Self::End(End::Completed) => json!({"type": "turn.status", "status": "completed"}),
+            Self::End(End::Interrupted) => json!({"type": "turn.status", "status": "interrupted"}),
+            Self::End(End::Failed { message, .. }) => {
+                json!({"type": "turn.status", "status": "failed", "message": message})
+            }
+        };
+        vec![one]
+    }
+}
+
+fn done(id: &str, output: Option<&Value>, error: Option<&str>) -> Value {
+    let mut result = Map::new();
+    result.insert("ok".to_owned(), error.is_none().into());
+    if let Some(output) = output {
+        result.insert("output".to_owned(), output.clone());
+    }
+    let mut line = json!({"type": "tool.completed", "toolId": id, "result": result});
+    if let (Some(error), Some(line)) = (error, line.as_object_mut()) {
+        line.insert("error".to_owned(), json!({"message": error}));
+    }
+    line
+}
+
+fn approval(id: &str, tool: &str, question: &Question, answer: Answer) -> Vec<Value> {
+    let tool = Tool { id: tool.to_owned(), name: question.tool.clone(), args: question.args.clone() };
+    vec![
+        json!({"type": "approval.requested", "approvalId": id, "tool": tool, "context": question.context}),
+        json!({"type": "approval.resolved", "approvalId": id, "resolution": {"status": answer}, "by": "policy"}),
+    ]
+}
