@@ -17,8 +17,8 @@ use super::directory::RunDirectory;
 /// The beginning of a line.
 const SEQ: &[u8] = b"{\"seq\":";
 
-/// How much is read at once when a file is read backwards.
-const CHUNK: u64 = 64 * 1024;
+/// How much is read at first to find the beginning of a line, and at most at once.
+const CHUNKS: (u64, u64) = (512, 64 * 1024);
 
 /// More bytes are no event.
 const LONGEST: u64 = 64 * 1024 * 1024;
@@ -231,10 +231,11 @@ pub(super) fn line_before(file: &File, end: u64) -> std::io::Result<Option<(u64,
         file.read_exact_at(&mut bytes, from).map(|()| bytes)
     };
     let body = if bytes(end - 1, end)? == b"\n" { end - 1 } else { end };
-    let mut start = body;
+    let (mut start, (mut size, most)) = (body, CHUNKS);
     // Only what was not searched yet is read, since the end may be gigabytes of zeros.
     while start > 0 {
-        let from = start.saturating_sub(CHUNK);
+        let from = start.saturating_sub(size);
+        size = most.min(2 * size);
         if let Some(newline) = bytes(from, start)?.rfind_byte(b'\n') {
             start = from + u64::try_from(newline).unwrap_or(0) + 1;
             break;

@@ -145,24 +145,24 @@ pub(super) fn bring_up(
             let done = last_commit(&log);
             let fits = |commit: CommitId| operations(repo, run, head, Some(commit)).ok();
             match done {
-                None if log.last() == 0 => Some((log, operations(repo, run, head, None)?, Vec::new())),
+                None if log.last() == 0 => Some((log, operations(repo, run, head, None)?, None)),
                 None => None,
-                Some((commit, present)) => fits(commit).map(|rest| (log, rest, present)),
+                Some(last) => fits(last.0).map(|rest| (log, rest, Some(last))),
             }
         }
     };
     let anew = known.is_none();
     let mut metadata = metadata.filter(|_| !anew).unwrap_or_else(|| directory.fresh());
-    let (mut log, rest, present) = match known {
+    let (mut log, rest, last) = match known {
         Some(known) => known,
         None => {
             // Read first: what is here stays if the ledger cannot be read.
             let all = operations(repo, run, head, None)?;
             discard(directory, &metadata)?;
-            (Log::open(directory)?, all, Vec::new())
+            (Log::open(directory)?, all, None)
         }
     };
-    let added = write(repo, run, &mut log, rest, present)?;
+    let added = write(repo, run, &mut log, rest, last)?;
     crashpoint::reach(Point::JournalWritten);
     // While many lines come, the state follows at intervals. Whoever reads it brings it up first.
     if pace != Pace::Writing || !is_young(&directory.state()) {
@@ -195,11 +195,13 @@ fn discard(directory: &RunDirectory, metadata: &Metadata) -> Result<(), JournalE
 
 /// The commit of the newest line of record, and the ids of its events that are there.
 fn last_commit(log: &Log) -> Option<(CommitId, Vec<String>)> {
-    let origins = log.backwards().filter(Line::is_of_record).filter_map(|Line { bytes, .. }| {
-        let Origin { id, commit } = serde_json::from_slice(&bytes).ok()?;
-        Some((id?, commit?))
-    });
-    let mut origins = origins.peekable();
+    let origin = |line: &Line| {
+        let Origin { id, commit } = serde_json::from_slice(&line.bytes).ok()?;
+        line.is_of_record().then_some((id?, commit?))
+    };
+    // Those of one operation follow each other.
+    let lines = log.backwards().skip_while(|line| !line.is_of_record() || origin(line).is_none());
+    let mut origins = lines.take_while(Line::is_of_record).filter_map(|line| origin(&line)).peekable();
     let commit = origins.peek()?.1.clone();
     let present = origins.take_while(|(_, other)| *other == commit).map(|(id, _)| id).collect();
     Some((CommitId::parse_hex(&commit)?, present))
@@ -211,12 +213,11 @@ fn write(
     run: crate::model::ids::RunId,
     log: &mut Log,
     rest: Vec<Operation>,
-    mut present: Vec<String>,
+    last: Option<(CommitId, Vec<String>)>,
 ) -> Result<usize, JournalError> {
-    let interrupted = last_commit(log).map(|(commit, _)| commit);
-    let first = match interrupted {
-        None => None,
-        Some(commit) => operation_at(repo, run, commit)?,
+    let (first, mut present) = match last {
+        None => (None, Vec::new()),
+        Some((commit, present)) => (operation_at(repo, run, commit)?, present),
     };
     let mut lines = Vec::new();
     for Operation { commit, events, .. } in first.into_iter().chain(rest) {

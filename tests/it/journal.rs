@@ -180,6 +180,24 @@ fn a_torn_end_is_moved_away_and_what_was_of_record_comes_again() {
 
 /// CONTRACT 17.3
 #[test]
+fn events_of_this_host_after_the_last_one_of_record_are_read_a_few_times_at_most() {
+    let Scene { repo: _repo, handle, run, node, directory } = Scene::new();
+    let many: Vec<Vec<u8>> = (0..20_000).map(delta).collect();
+    append(&handle, &directory, &many).expect("lines");
+    say(&handle, run, node, "last");
+    let read = || {
+        let io = fs::read_to_string("/proc/thread-self/io").expect("on Linux");
+        let line = io.lines().find_map(|line| line.strip_prefix("rchar: ")).expect("a count");
+        line.parse::<u64>().expect("a number")
+    };
+    let before = read();
+    assert!(sync(&handle, &directory).expect("a journal").added > 0);
+    let length = fs::metadata(directory.events()).expect("a file").len();
+    assert!(read() - before < 12 * length, "{} bytes of {length}", read() - before);
+}
+
+/// CONTRACT 17.3
+#[test]
 fn events_of_a_stranger_with_one_id_come_again_each() {
     let Scene { repo, handle, run, node, directory } = Scene::new();
     say(&handle, run, node, "last");
