@@ -5,15 +5,16 @@ use std::collections::hash_map::DefaultHasher;
 use std::ffi::OsString;
 use std::hash::{Hash, Hasher};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
+use serde_json::json;
+
 use crate::clock;
+use crate::contract::ids::CommitId;
 use crate::crashpoint::{Point, reach};
 use crate::flow::document::RunAgent;
-use crate::model::artifact::ArtifactKind;
-use crate::model::decide::NewArtifact;
-use crate::model::ids::FileName;
+use crate::git::objects::digest::sha256;
 use crate::model::step::Outcome;
 use crate::provider::turn::files;
 use crate::provider::{self, Ended, How, Ids, Posture, Turn};
@@ -21,8 +22,10 @@ use crate::stop::Cause;
 use crate::workspace::refusal::{Refusal, Why};
 
 use super::Engine;
-use super::attempt::{Carried, Course, Scene};
+use super::attempt::{Carried, Course, Scene, unrecorded};
 use super::conclude::wall_seconds;
+use super::policy::{Rules, Violation};
+use super::record::{ProviderUsed, Role};
 
 /// How long a step waits that is to be tried later, if nobody says how long, in seconds.
 const LATER: i64 = 60;
@@ -34,13 +37,13 @@ impl Engine<'_> {
             Ok(provider) => provider,
             Err(why) => return Ok(Course::Unable(why)),
         };
-        let evidence = self.evidence(scene)?;
+        let rules = Rules::requested(scene.flow, scene.step);
         let text = self.prompt_text(scene, &agent.prompt)?;
+        let evidence = scene.recorder.path().to_owned();
         let prompt = self.whole_prompt(scene, text, &agent.inputs, &evidence.join("inputs"))?;
-        self.write(&evidence.join("prompt"), prompt.as_bytes())?;
-        let turn_directory = evidence.join("turn");
-        std::fs::create_dir(&turn_directory)
-            .map_err(|error| Refusal::because(&format!("make {}", turn_directory.display()), &error))?;
+        let recorded =
+            scene.recorder.write(Role::Prompt, "prompt.md", "text/markdown", true, prompt.as_bytes());
+        recorded.map_err(|error| unrecorded(&error))?;
         let run = scene.ledger.tip().state.run.id.to_string();
         let (wall, idle) = self.times(scene);
         let worktree = scene.context.worktree_path.clone();
@@ -53,14 +56,18 @@ impl Engine<'_> {
             provider: &provider,
             directory: &worktree,
             prompt: prompt.as_bytes(),
-            posture: Posture::default(),
+            posture: Posture {
+                execution: rules.execution,
+                network: Some(rules.network).filter(|allowed| !allowed),
+                approval: rules.approval,
+            },
             model: agent.model.as_deref(),
             session: None,
             wall,
             idle,
             environment: &environment,
             ids: Ids { run: &run, node: &node, turn: scene.attempt },
-            evidence: &turn_directory,
+            evidence: &evidence,
             changed: &changed,
             stop: &self.stop,
             watchdog: Some(&self.watchdog),
@@ -72,12 +79,50 @@ impl Engine<'_> {
         };
         let mut carried = Carried::new(outcome, ended.evidence.clone());
         carried.model.clone_from(&ended.model);
+        carried.exit = ended.exit;
         carried.record.provider = Some(provider.name.as_str().to_owned());
         carried.record.usage = ended.usage;
         carried.record.outage = ended.outage;
-        self.take_work(scene, &mut carried, agent.allow_empty)?;
-        carried.artifacts = self.agent_artifacts(scene, &evidence, outcome != Outcome::Completed)?;
+        carried.provider =
+            Some(ProviderUsed { name: provider.name.as_str().to_owned(), version: ended.version.clone() });
+        self.take_work(scene, &mut carried, &rules, agent.allow_empty)?;
+        self.record_turn(scene, &ended, &rules, &mut carried)?;
         Ok(Course::Ended(Box::new(carried)))
+    }
+
+    /// Names what a turn left, and writes down what else is known of it.
+    fn record_turn(
+        &self,
+        scene: &mut Scene<'_, '_>,
+        ended: &Ended,
+        rules: &Rules,
+        carried: &mut Carried,
+    ) -> Result<(), Refusal> {
+        let recorder = &mut scene.recorder;
+        recorder.add(Role::RunnerTranscript, files::TRANSCRIPT, "text/plain", true);
+        recorder.add(Role::RunnerStderr, files::STDERR, "text/plain", false);
+        recorder.add(Role::RunnerFinalResponse, files::FINAL, "text/markdown", false);
+        let argv: Vec<String> = ended.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let metadata = json!({
+            "provider": carried.provider.as_ref().map(|provider| &provider.name),
+            "version": ended.version,
+            "model": ended.model,
+            "argv": argv,
+            "exit_code": ended.exit,
+            "usage": ended.usage,
+            "elapsed_ms": u64::try_from(ended.elapsed.as_millis()).unwrap_or(u64::MAX),
+        });
+        let policy = rules.json().to_string();
+        carried.policy = Some(sha256(policy.as_bytes()));
+        let both = [
+            (Role::RunnerMetadata, "runner_metadata.json", metadata.to_string()),
+            (Role::PolicySummary, "policy_summary.json", policy),
+        ];
+        for (role, name, text) in both {
+            let written = recorder.write(role, name, "application/json", true, text.as_bytes());
+            written.map_err(|error| unrecorded(&error))?;
+        }
+        Ok(())
     }
 
     /// The longest time of a step, and the longest without a sign of life.
@@ -113,8 +158,10 @@ impl Engine<'_> {
         &self,
         scene: &mut Scene<'_, '_>,
         carried: &mut Carried,
+        rules: &Rules,
         allow_empty: bool,
     ) -> Result<(), Refusal> {
+        let before = self.here(&scene.context)?.1;
         let (snapshot, mut repairs) = match self.workspaces.snapshot_of_step(&scene.context) {
             Ok(taken) => taken,
             Err(refusal) => {
@@ -136,6 +183,17 @@ impl Engine<'_> {
         for file in &snapshot.withheld {
             (self.tell)(&format!("{file} looks like a key, and was left out of the snapshot"));
         }
+        let after = self.here(&snapshot.context)?.1;
+        let broken = match (tree_of(before.as_ref()), tree_of(after.as_ref())) {
+            (Some(before), Some(after)) => {
+                let changes = self.repo.differences(before, after);
+                rules.violations(
+                    &changes.map_err(|error| Refusal::because("compare what the step changed", &error))?,
+                )
+            }
+            _ => Vec::new(),
+        };
+        carried.record.violations.extend(broken.iter().map(Violation::words));
         if !carried.record.violations.is_empty() {
             carried.outcome = Outcome::KilledPolicy;
             carried.evidence = carried.record.violations.join("; ");
@@ -148,66 +206,10 @@ impl Engine<'_> {
         carried.workspace = Some((snapshot.context, repairs));
         Ok(())
     }
+}
 
-    /// The directory for what a step leaves on this host.
-    pub(super) fn evidence(&self, scene: &Scene<'_, '_>) -> Result<PathBuf, Refusal> {
-        let run = scene.ledger.tip().state.run.id;
-        let above = self.directory(run).artifacts().join(&scene.step.id);
-        let mut number = 1;
-        loop {
-            let directory = above.join(number.to_string());
-            crate::fsutil::create_private_dir_all(&above)
-                .map_err(|error| Refusal::because(&format!("make {}", above.display()), &error))?;
-            match crate::fsutil::create_dir(&directory) {
-                Ok(()) => return Ok(directory),
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => number += 1,
-                Err(error) => return Err(Refusal::because(&format!("make {}", directory.display()), &error)),
-            }
-        }
-    }
-
-    pub(super) fn write(&self, path: &Path, content: &[u8]) -> Result<(), Refusal> {
-        crate::fsutil::replace_private(path, content)
-            .map_err(|error| Refusal::because(&format!("write {}", path.display()), &error))
-    }
-
-    fn agent_artifacts(
-        &self,
-        scene: &mut Scene<'_, '_>,
-        evidence: &Path,
-        failed: bool,
-    ) -> Result<Vec<(String, NewArtifact)>, Refusal> {
-        let turn = evidence.join("turn");
-        let mut wanted = vec![
-            ("prompt", evidence.join("prompt"), "prompt.md", ArtifactKind::Prompt),
-            ("runner_final_response", turn.join(files::FINAL), "response.md", ArtifactKind::Report),
-        ];
-        if failed {
-            wanted.push(("runner_stderr", turn.join(files::STDERR), "stderr.log", ArtifactKind::Log));
-        }
-        let mut found = Vec::new();
-        for (role, path, name, kind) in wanted {
-            let Ok(bytes) = std::fs::read(&path) else { continue };
-            if bytes.is_empty() {
-                continue;
-            }
-            let content = scene.ledger.attach(&bytes);
-            let name = FileName::parse(name).map_err(|error| Refusal::new(Why::Failed, error.to_string()))?;
-            found.push((
-                role.to_owned(),
-                NewArtifact {
-                    node: None,
-                    turn: None,
-                    kind,
-                    name,
-                    media_type: "text/plain".to_owned(),
-                    size: content.size(),
-                    sha256: content.sha256().to_owned(),
-                },
-            ));
-        }
-        Ok(found)
-    }
+fn tree_of(hex: Option<&String>) -> Option<CommitId> {
+    CommitId::parse_hex(hex?.as_bytes())
 }
 
 /// The outcome of a turn, or what else comes of it.

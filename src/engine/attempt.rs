@@ -6,7 +6,8 @@ use crate::contract::ids::{BranchName, CommitId};
 use crate::flow;
 use crate::flow::document::{Act, Flow, Step};
 use crate::flow::due::{Due, due, route};
-use crate::ledger::Ledger;
+use crate::journal::JournalError;
+use crate::ledger::{Ledger, Masks};
 use crate::model::decide::{Command, EndedStep, NewArtifact, StepStart};
 use crate::model::ids::{NodeId, StepId};
 use crate::model::run::RunStatus;
@@ -17,6 +18,7 @@ use crate::workspace::refusal::{Refusal, Why};
 
 use super::conclude::{Conclusion, Holder};
 use super::driver::{Driver, Next, run_of};
+use super::record::{self, ProviderUsed, Recorder, for_ledger};
 use super::{Engine, FLOW, frozen_content, frozen_file, now, open};
 
 /// An attempt of a driver, as its command is told of it.
@@ -57,10 +59,14 @@ pub(super) struct Carried {
     /// A sentence about it.
     pub(super) evidence: String,
     pub(super) record: Record,
-    /// Its artifacts, with their roles.
-    pub(super) artifacts: Vec<(String, NewArtifact)>,
     /// The model that was used.
     pub(super) model: Option<String>,
+    /// The exit code of its program.
+    pub(super) exit: Option<i32>,
+    /// The provider that was used.
+    pub(super) provider: Option<ProviderUsed>,
+    /// The SHA-256 of its policy.
+    pub(super) policy: Option<String>,
     /// The workspace, with repairs of it in words.
     pub(super) workspace: Option<(Context, Vec<String>)>,
 }
@@ -68,8 +74,26 @@ pub(super) struct Carried {
 impl Carried {
     pub(super) fn new(outcome: Outcome, evidence: impl Into<String>) -> Self {
         let (evidence, record) = (evidence.into(), Record::default());
-        Self { outcome, evidence, record, artifacts: Vec::new(), model: None, workspace: None }
+        Self {
+            outcome,
+            evidence,
+            record,
+            model: None,
+            exit: None,
+            provider: None,
+            policy: None,
+            workspace: None,
+        }
     }
+}
+
+/// A step that is over, before it is recorded.
+struct Over {
+    number: u64,
+    started: Timestamp,
+    context: Context,
+    recorder: Recorder,
+    course: Course,
 }
 
 /// What a step is carried out with.
@@ -85,6 +109,8 @@ pub(super) struct Scene<'a, 'r> {
     pub(super) context: Context,
     /// Repairs of it in words.
     pub(super) repairs: Vec<String>,
+    /// What it leaves on this host.
+    pub(super) recorder: Recorder,
 }
 
 impl Scene<'_, '_> {
@@ -175,7 +201,12 @@ impl Engine<'_> {
         let context = before.context;
         let id = &attempt.id;
         self.begin_work(run.id, id)?;
-        let mut scene = Scene { ledger, flow, step, attempt: id, inputs, context, repairs };
+        let step_id = id_of(step)?;
+        let masks = Masks::of(self.repo, &run.base_sha)?;
+        let state = &ledger.tip().state;
+        let recorder = Recorder::begin(&self.directory(run.id), masks, state, &step_id, step.opcode());
+        let recorder = recorder.map_err(|error| unrecorded(&error))?;
+        let mut scene = Scene { ledger, flow, step, attempt: id, inputs, context, repairs, recorder };
         let course = match &step.act {
             Act::RunAgent(agent) => self.run_agent(&mut scene, agent)?,
             Act::Rollback => self.roll_back(&scene)?,
@@ -184,8 +215,8 @@ impl Engine<'_> {
             }
             Act::Gate(_) | Act::Stop { .. } => Course::Halted("it is no step to carry out".to_owned()),
         };
-        let Scene { context, .. } = scene;
-        self.end(ledger, driver, (flow, step), attempt, (number, started, context, course))
+        let Scene { context, recorder, .. } = scene;
+        self.end(ledger, driver, (flow, step), attempt, Over { number, started, context, recorder, course })
     }
 
     /// Ends a step that was carried out.
@@ -195,12 +226,16 @@ impl Engine<'_> {
         driver: &Driver<'_>,
         (flow, step): (&Flow, &Step),
         attempt: &Attempt,
-        (number, started, context, course): (u64, Timestamp, Context, Course),
+        over: Over,
     ) -> Result<Ended, Refusal> {
+        let Over { number, started, context, recorder, course } = over;
         let run = ledger.tip().state.run.id;
         let holder = Holder::Attempt(&attempt.id);
         let conclusion = match course {
-            Course::Ended(carried) => ended(step, (number, started), *carried, ledger, &attempt.id)?,
+            Course::Ended(carried) => {
+                let artifacts = self.recorded(ledger, recorder, &carried, started)?;
+                ended(step, (number, started), *carried, artifacts, (ledger, &attempt.id))?
+            }
             Course::Unable(why) => {
                 self.put_back(context, &why)?;
                 self.end_work(run);
@@ -222,6 +257,32 @@ impl Engine<'_> {
         let next = self.conclude(ledger, driver, flow, holder, &conclusion)?;
         self.end_work(run);
         Ok(Ended::Declared(next))
+    }
+
+    /// Seals what a step left on this host, and makes artifacts of it.
+    fn recorded(
+        &self,
+        ledger: &mut Ledger<'_>,
+        mut recorder: Recorder,
+        carried: &Carried,
+        started_at: Timestamp,
+    ) -> Result<Vec<(String, NewArtifact)>, Refusal> {
+        let base = CommitId::parse_hex(ledger.tip().state.run.base_sha.as_bytes());
+        let base = base.and_then(|base| Some(self.repo.commit(base).ok()?.tree));
+        let tree = carried.record.tree.as_ref().and_then(|tree| CommitId::parse_hex(tree.as_bytes()));
+        if let (Some(base), Some(tree)) = (base, tree) {
+            recorder.write_changes(self.repo, base, tree).map_err(|error| unrecorded(&error))?;
+        }
+        let files = recorder.end(record::Ended {
+            started_at,
+            ended: Some((now()?, carried.outcome)),
+            evidence: Some(carried.evidence.clone()),
+            exit: carried.exit,
+            policy_digest: carried.policy.clone(),
+            provider: carried.provider.clone(),
+        });
+        let files = files.map_err(|error| unrecorded(&error))?;
+        Ok(for_ledger(ledger, None, carried.outcome, &files))
     }
 
     /// Puts branch and worktree back to the base.
@@ -264,17 +325,26 @@ impl Engine<'_> {
     }
 }
 
+/// The error for a record that cannot be written.
+pub(super) fn unrecorded(error: &JournalError) -> Refusal {
+    Refusal::because("write the record of the step", error)
+}
+
+fn id_of(step: &Step) -> Result<StepId, Refusal> {
+    StepId::parse(&step.id).map_err(|error| Refusal::new(Why::Failed, error.to_string()))
+}
+
 /// The commands that record a step.
 fn ended(
     step: &Step,
     (number, started): (u64, Timestamp),
     carried: Carried,
-    ledger: &Ledger<'_>,
-    attempt: &str,
+    artifacts: Vec<(String, NewArtifact)>,
+    (ledger, attempt): (&Ledger<'_>, &str),
 ) -> Result<Conclusion, Refusal> {
-    let id = StepId::parse(&step.id).map_err(|error| Refusal::new(Why::Failed, error.to_string()))?;
+    let id = id_of(step)?;
     let node = ledger.tip().state.nodes.keys().next().copied();
-    let Carried { outcome, evidence, record, artifacts, model, workspace } = carried;
+    let Carried { outcome, evidence, record, model, workspace, .. } = carried;
     let end = EndedStep {
         number,
         outcome,

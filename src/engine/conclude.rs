@@ -20,12 +20,14 @@ use crate::model::ids::StepId;
 use crate::model::run::{RunStatus, Verdict};
 use crate::model::state::State;
 use crate::model::step::{Opcode, Outcome, Step};
+use crate::words::error_chain;
 use crate::workspace::context::Context;
 use crate::workspace::refusal::{Refusal, Why};
 
 use super::Engine;
 use super::driver::{DONE, Driver, GATE, Next, STEP};
 use super::question::request;
+use super::record;
 
 /// How often the end of an attempt is worked out anew.
 const TRIES: u32 = 50;
@@ -98,6 +100,7 @@ impl Engine<'_> {
             match ledger.operate_on_this(&op, &commands, &beside) {
                 Ok(_) => {
                     reach(Point::StepEnded);
+                    self.project(ledger);
                     driver.note(new);
                     if let Some((context, _)) = &conclusion.workspace {
                         self.workspaces.settled_with(context, &refs);
@@ -112,6 +115,14 @@ impl Engine<'_> {
             }
         }
         Err(Refusal::new(Why::Conflict, format!("{} moves all the time; nothing was changed", driver.branch)))
+    }
+
+    /// Brings the files about the run up to its ledger. The next sync does so, if this fails.
+    fn project(&self, ledger: &Ledger<'_>) {
+        let directory = self.directory(ledger.tip().state.run.id);
+        if let Err(error) = record::project(self.repo, &directory, ledger.tip()) {
+            tracing::warn!(error = error_chain(&error), "the files about the run are old");
+        }
     }
 
     /// The commit that the driver is moved from: the holder's.

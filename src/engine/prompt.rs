@@ -135,7 +135,8 @@ impl Engine<'_> {
         };
         let Some(content) = content else { return Ok((name, None)) };
         let path = directory.join(file);
-        self.write(&path, &content)?;
+        crate::fsutil::replace_private(&path, &content)
+            .map_err(|error| Refusal::because(&format!("write {}", path.display()), &error))?;
         Ok((name, Some(path)))
     }
 
