@@ -22,6 +22,7 @@
 //! | `question` | the question of a gate, and its answer |
 //! | `salvage` | what an attempt that was cut off left in the worktree |
 //! | [`recover`] | after an attempt that was cut off |
+//! | [`hear`] | a live step hears that its run does not go on |
 //! | [`control`] | a person stops, pauses or resumes a run |
 
 mod agent;
@@ -31,6 +32,7 @@ pub mod control;
 pub mod driver;
 pub mod evaluation;
 mod gate;
+pub mod hear;
 pub mod policy;
 mod prompt;
 mod question;

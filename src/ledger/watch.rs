@@ -3,7 +3,7 @@
 //! Invariant: of all processes on this host that watch a repository, the one with the lock asks the remote; the others
 //! hear from it by the refs here. A wake-up only causes a look, so a spurious one is harmless.
 
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use super::error::LedgerError;
@@ -38,6 +38,8 @@ pub struct Watch<'r> {
     repo: &'r Repo,
     remote: Option<RemoteName>,
     news: Receiver<()>,
+    /// Keeps `news` open where no file is watched.
+    _bell: Sender<()>,
     /// `None` where files cannot be watched.
     files: Option<RefWatch>,
     /// The right to ask the remote for all on this host.
@@ -50,7 +52,12 @@ impl<'r> Watch<'r> {
     /// Watches the ledgers that are decided at `place`. A move after this call is heard.
     #[must_use]
     pub fn of(repo: &'r Repo, place: &Place) -> Self {
-        let (tell, news) = mpsc::channel();
+        Self::with_bell(repo, place, mpsc::channel())
+    }
+
+    /// Watches like [`Self::of`]. A copy of the sender wakes a wait up, as a move does.
+    pub(crate) fn with_bell(repo: &'r Repo, place: &Place, (bell, news): (Sender<()>, Receiver<()>)) -> Self {
+        let tell = bell.clone();
         let files = RefWatch::of(repo, &[RUNS], move || {
             tell.send(()).ok();
         });
@@ -58,7 +65,7 @@ impl<'r> Watch<'r> {
             Place::Here => None,
             Place::Remote(remote) => Some(remote.clone()),
         };
-        Self { repo, remote, news, files, asks: None, due: clock::monotonic(), pause: ASK[0] }
+        Self { repo, remote, news, _bell: bell, files, asks: None, due: clock::monotonic(), pause: ASK[0] }
     }
 
     /// Waits until a ledger may have moved, `limit` at most.
@@ -84,10 +91,6 @@ impl<'r> Watch<'r> {
 
     /// Whether a notification came within `nap`. All that are there count as one.
     fn heard(&self, nap: Duration) -> bool {
-        if self.files.is_none() {
-            clock::pause(nap);
-            return false;
-        }
         let heard = self.news.recv_timeout(nap).is_ok();
         while self.news.try_recv().is_ok() {}
         heard

@@ -101,6 +101,7 @@ pub struct Store {
 pub struct Repo {
     pub(crate) gix: gix::Repository,
     place: Arc<Place>,
+    interrupt: Interrupt,
 }
 
 /// Git's location variables, captured before they were removed from the environment.
@@ -200,7 +201,7 @@ impl Store {
         // Anyone who may push `refs/replace/` could substitute other content for signed or trusted
         // commits (CONTRACT 13.7).
         gix.objects.ignore_replacements = true;
-        Repo { gix, place: Arc::clone(&self.place) }
+        Repo { gix, place: Arc::clone(&self.place), interrupt: self.place.interrupt.clone() }
     }
 }
 
@@ -238,9 +239,14 @@ impl Repo {
         Store { shared: self.gix.clone().into_sync(), place: Arc::clone(&self.place) }
     }
 
-    /// The switch that ends calls waiting for others, shared by all handles of this store.
+    /// The switch that ends calls waiting for others, shared by the handles of this store.
     pub fn interrupt(&self) -> &Interrupt {
-        &self.place.interrupt
+        &self.interrupt
+    }
+
+    /// A handle whose calls waiting for others end by `interrupt` instead.
+    pub(crate) fn ended_by(self, interrupt: Interrupt) -> Self {
+        Self { interrupt, ..self }
     }
 
     /// The lock that serialises this process's threads at the registry of worktrees.

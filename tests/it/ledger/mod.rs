@@ -6,6 +6,7 @@ mod companions;
 mod contents;
 mod crashes;
 mod deletion;
+mod hear;
 mod hubs;
 mod masks;
 mod packing;

@@ -1,0 +1,167 @@
+//! A live step hears what people decide about its run: a pause, a stop, a deletion (CONTRACT 16.7).
+//!
+//! Invariants: only a run that goes on leaves its step alone. What cannot be read or asked changes nothing. Listening
+//! ends with the step, and nobody waits for a remote then.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use crate::contract::ids::CommitId;
+use crate::contract::layout::FETCHED_RUNS;
+use crate::git::Repo;
+use crate::git::process::cancel::Interrupt;
+use crate::git::remote::QUESTION;
+use crate::ledger::tip::ledger_ref;
+use crate::ledger::watch::{Heard, Watch};
+use crate::ledger::{LedgerError, Place, Tip};
+use crate::model::ids::RunId;
+use crate::model::run::RunStatus;
+use crate::stop::{Stop, Subscription};
+
+/// The longest wait for the next look. Moves and the end of the step come before.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// The longest wait for a call to a remote that is being ended.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What a live step heard of its run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Word {
+    /// The run has this status, which is not `running`.
+    Status(RunStatus),
+    /// The run was deleted.
+    Deleted,
+}
+
+/// Listens until it is ended or dropped.
+#[derive(Debug)]
+pub struct Hearing {
+    stop: Stop,
+    _parent: Subscription,
+    shared: Arc<Shared>,
+    bell: Sender<()>,
+    /// Closed when the listener has ended.
+    over: Receiver<()>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    word: OnceLock<Word>,
+    is_over: AtomicBool,
+    call: Interrupt,
+}
+
+impl Hearing {
+    /// Listens to the run's ledger, which is decided at `place`, on a thread of its own. What is heard stops the
+    /// switch of the step, as does `stop`.
+    #[must_use]
+    pub fn of(repo: &Repo, place: &Place, run: RunId, stop: &Stop) -> Self {
+        let (stop, parent) = stop.child();
+        let (bell, news) = mpsc::channel();
+        let (alive, over) = mpsc::channel();
+        let shared = Arc::<Shared>::default();
+        let listener = Listener {
+            run,
+            place: place.clone(),
+            stop: stop.clone(),
+            shared: Arc::clone(&shared),
+            seen: None,
+        };
+        let (store, ring) = (repo.store(), bell.clone());
+        let thread = thread::Builder::new().name("hearing".to_owned()).spawn(move || {
+            let _alive: Sender<()> = alive;
+            let repo = store.handle().ended_by(listener.shared.call.clone());
+            listener.listen(&repo, (ring, news));
+        });
+        if let Err(error) = thread {
+            tracing::warn!(%error, "no thread to hear of a pause: it counts after the step");
+        }
+        Self { stop, _parent: parent, shared, bell, over }
+    }
+
+    /// The switch of the step.
+    #[must_use]
+    pub fn stop(&self) -> &Stop {
+        &self.stop
+    }
+
+    /// Ends it, and returns what was heard.
+    #[must_use]
+    pub fn end(self) -> Option<Word> {
+        self.shared.word.get().copied()
+    }
+}
+
+impl Drop for Hearing {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, Ordering::Relaxed);
+        self.shared.call.end_all();
+        // A listener that has ended hears no bell.
+        self.bell.send(()).ok();
+        if self.over.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            tracing::debug!("the call of a remote does not end; it is left to itself");
+        }
+    }
+}
+
+struct Listener {
+    run: RunId,
+    place: Place,
+    stop: Stop,
+    shared: Arc<Shared>,
+    /// The ledger's newest commit that was looked at.
+    seen: Option<CommitId>,
+}
+
+impl Listener {
+    fn listen(mut self, repo: &Repo, bell: (Sender<()>, Receiver<()>)) {
+        let place = self.place.clone();
+        let mut watch = Watch::with_bell(repo, &place, bell);
+        while !self.shared.is_over.load(Ordering::Relaxed) {
+            match self.look(repo) {
+                Ok(None) => {}
+                Ok(Some(word)) => {
+                    tracing::debug!(?word, run = %self.run, "heard of the run");
+                    // The word is there before anybody is stopped by it.
+                    if self.shared.word.set(word).is_ok() {
+                        self.stop.call_off();
+                    }
+                    return;
+                }
+                Err(error) => tracing::debug!(%error, run = %self.run, "the ledger of a live step"),
+            }
+            if let Heard::Deaf(error) = watch.next(LOOK) {
+                tracing::debug!(%error, run = %self.run, "asking for the ledger of a live step");
+            }
+        }
+    }
+
+    /// What there is to be heard now.
+    fn look(&mut self, repo: &Repo) -> Result<Option<Word>, LedgerError> {
+        let Some(head) = repo.read_ref(ledger_ref(self.run).as_str().into())? else {
+            return Ok(Some(Word::Deleted));
+        };
+        let is_first = self.seen.is_none();
+        if self.seen != Some(head) {
+            let status = Tip::read_run(repo, self.run, head)?.state.run.status;
+            self.seen = Some(head);
+            if status != RunStatus::Running {
+                return Ok(Some(Word::Status(status)));
+            }
+        }
+        Ok((!is_first && self.is_gone(repo)?).then_some(Word::Deleted))
+    }
+
+    /// Whether the remote has no ledger of the run. It is asked if the last fetch, of whatever process here, brought none.
+    fn is_gone(&self, repo: &Repo) -> Result<bool, LedgerError> {
+        let Place::Remote(remote) = &self.place else { return Ok(false) };
+        let fetched = format!("{FETCHED_RUNS}{remote}/{}", self.run);
+        if repo.read_ref(fetched.as_str().into())?.is_some() {
+            return Ok(false);
+        }
+        Ok(repo.list_refs(remote, &[ledger_ref(self.run).into()], QUESTION)?.is_empty())
+    }
+}
