@@ -36,7 +36,7 @@ pub fn open<'a>(
         workspaces,
         run_prefix: settings.run_prefix,
         lease_seconds: settings.orch_lease_seconds,
-        providers: Box::new(|name| Err(format!("it has no provider {name}"))),
+        providers: Box::new(|name| settings::providers::here(repo, name)),
         commands_from: settings.commands_from,
         environment: Vec::new(),
         program: process.program.clone(),

@@ -16,6 +16,7 @@ pub mod missing;
 pub mod notify;
 pub mod outer;
 pub mod patience;
+pub mod provider;
 pub mod publish;
 pub mod run;
 pub mod runs;

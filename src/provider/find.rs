@@ -33,9 +33,9 @@ pub fn find(provider: &Provider) -> Result<PathBuf, String> {
     found.ok_or_else(|| format!("the program {} is not in PATH", command.display()))
 }
 
-/// What ends all that a program started: each start has a value of its own.
-pub(super) fn leash() -> Leash {
-    Leash::new("AYNIG_ORCH_TURN", Uuid::new_v4())
+/// What ends all that a program started. Its value is that of the turn, if that is an id.
+pub(super) fn leash(turn: &str) -> Leash {
+    Leash::new("AYNIG_ORCH_TURN", Uuid::parse_str(turn).unwrap_or_else(|_| Uuid::new_v4()))
 }
 
 /// Asks a program for its version. A custom program is not asked: it would take that for a turn.
@@ -57,7 +57,7 @@ pub fn version(provider: &Provider, program: &Path, stop: &Stop) -> Option<Strin
         terminal: false,
         grace: Duration::from_secs(1),
         timeout: Some(VERSION_TIME),
-        leash: Some(leash()),
+        leash: Some(leash("")),
         watchdog: None,
     };
     let finished = supervise::run(spec, stop, || {});

@@ -149,7 +149,7 @@ fn conduct(turn: &Turn<'_>, task: Task, setting: &Setting<'_>) -> io::Result<End
         terminal: false,
         grace: GRACE,
         timeout: None,
-        leash: Some(leash()),
+        leash: Some(leash(turn.ids.turn)),
         watchdog: turn.watchdog.cloned(),
     };
     let heard = sender.clone();

@@ -214,6 +214,7 @@ fn scenes() -> Scenes {
     stuck(&mut scenes);
     landed(&mut scenes);
     installed(&mut scenes);
+    agents(&mut scenes);
     workspaces(&mut scenes);
     published(&mut scenes);
     runs(&mut scenes);
@@ -432,6 +433,27 @@ fn runs(scenes: &mut Scenes) {
     stage.ask("orch doctor", &[id]);
     repo.git(["update-ref", "refs/aynig/runs/0a1b2c3d-0000-4000-8000-000000000002", "main"]);
     stage.ask("orch run list", &[]);
+}
+
+fn agents(scenes: &mut Scenes) {
+    let repo = Repo::new();
+    let mut stage = Stage { repo: &repo, scenes };
+    let path = repo.path.join(".git/agent");
+    let script = r#"[ "$1" = --version ] && echo 1 && exit
+        echo '{"id":1,"result":{}}'
+        echo '{"id":2,"result":{"thread":{"id":"s"},"model":"m"}}'
+        echo '{"id":3,"result":{"turn":{"id":"t"}}}'
+        echo '{"method":"thread/tokenUsage/updated","params":{"turnId":"t","tokenUsage":{"total":{"totalTokens":3},"last":{"totalTokens":3}}}}'
+        echo '{"method":"item/completed","params":{"item":{"type":"agentMessage","text":"OK"}}}'
+        echo '{"method":"turn/completed","params":{"turn":{"id":"t","status":"completed"}}}'"#;
+    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a script");
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("executable");
+    let command = path.to_str().expect("UTF-8");
+    super::provider::configure(&repo, "codex", &[("command", command), ("model", "m")]);
+    super::provider::configure(&repo, "mine", &[("kind", "custom"), ("command", command)]);
+    super::provider::configure(&repo, "wrong", &[("kind", "robot")]);
+    stage.ask("provider list", &[]);
+    stage.ask("provider check", &[]);
 }
 
 fn installed(scenes: &mut Scenes) {

@@ -94,6 +94,7 @@ mod pool;
 mod preference;
 mod probe;
 mod programs;
+mod provider;
 mod publish;
 mod quiet;
 mod races;

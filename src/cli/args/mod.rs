@@ -23,6 +23,7 @@ mod look;
 mod orch;
 mod parse;
 mod people;
+mod provider;
 mod publish;
 mod settings;
 mod upkeep;
@@ -39,6 +40,7 @@ pub(crate) use crate::cli::args::land::Land;
 pub(crate) use crate::cli::args::look::{Log, Logs, Status};
 pub(crate) use crate::cli::args::orch::{Orch, OrchEvents, OrchRunVerb, OrchVerb};
 pub(crate) use crate::cli::args::people::{Answer, Wait};
+pub(crate) use crate::cli::args::provider::{Provider, ProviderCheck, ProviderVerb};
 pub(crate) use crate::cli::args::publish::Publish;
 pub(crate) use crate::cli::args::settings::Given;
 pub(crate) use crate::cli::args::upkeep::{
@@ -120,6 +122,8 @@ pub(crate) enum Verb {
     Orch(Orch),
     /// Check and draw flow files: a task through agents, validators, a planner, gates and rollbacks
     Flow(Flow),
+    /// List the agents that this host can run, and check whether they work
+    Provider(Provider),
     /// Remove what finished attempts left and nobody needs any more: worktrees, logs, rescue refs
     Clean(Clean),
     /// Check whether git, the repository, its commands and its remote are as a runner needs them

@@ -7,6 +7,7 @@
 
 mod key;
 pub mod keys;
+pub mod providers;
 mod read;
 mod values;
 
@@ -156,7 +157,8 @@ pub fn mistakes(repo: &Repo) -> Vec<Error> {
         workspace(repo).map(drop),
         remote(repo).map(drop),
     ];
-    results.into_iter().filter_map(Result::err).collect()
+    let agents = providers::names(repo).into_iter().map(|name| providers::provider(repo, &name).map(drop));
+    results.into_iter().chain(agents).filter_map(Result::err).collect()
 }
 
 /// `aynig.workPrefix`.
@@ -292,11 +294,14 @@ fn variables(texts: &[String]) -> Result<Option<GlobSet>, Error> {
 pub fn unknown(repo: &Repo) -> Vec<String> {
     let entries = repo.settings("aynig").into_iter().filter(|entry| key_of(entry).is_none());
     entries
-        .map(|entry| {
+        .filter_map(|entry| {
+            if let Some(warning) = providers::unknown(&entry) {
+                return warning;
+            }
             let near = nearest(&entry.name, KEYS.iter().map(|key| key.name))
                 .map(|name| format!("; did you mean aynig.{name}?"))
                 .unwrap_or_default();
-            format!("unknown setting {}, ignored{near}", place(&entry))
+            Some(format!("unknown setting {}, ignored{near}", place(&entry)))
         })
         .collect()
 }

@@ -1,0 +1,101 @@
+//! Providers for front ends: what is configured here, what is found, and what works.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::flow::document::{Approval, Execution};
+use crate::git::Repo;
+use crate::provider::{self, Ended, Ids, Posture, Provider, ProviderName, Turn};
+use crate::stop::Stop;
+use crate::supervise::Watchdog;
+
+use super::error::Error;
+use super::settings::providers::{is_configured, names, provider};
+
+/// The prompt of a check.
+const PROMPT: &[u8] = b"Reply with the single word OK. Use no tools.\n";
+
+/// The longest time of a check.
+const LONGEST: Duration = Duration::from_secs(120);
+
+/// A provider of this host.
+#[derive(Debug)]
+pub struct Found {
+    /// Its name.
+    pub name: ProviderName,
+    /// Whether it has settings. Without, it is one of those that need none.
+    pub is_configured: bool,
+    /// What is configured.
+    pub provider: Option<Provider>,
+    /// Its program.
+    pub program: Option<PathBuf>,
+    /// What the program says of its version.
+    pub version: Option<String>,
+    /// Why it cannot be used.
+    pub reason: Option<String>,
+}
+
+/// The providers of this host, or one of them.
+pub fn all(repo: &Repo, stop: &Stop, only: Option<&str>) -> Result<Vec<Found>, Error> {
+    let Some(text) = only else {
+        return Ok(names(repo).into_iter().filter_map(|name| found(repo, name, stop)).collect());
+    };
+    let unknown = || {
+        Error::usage(format!("there is no provider {text} here"))
+            .hint("`aynig provider list` lists them; `git config aynig.provider.NAME.kind KIND` makes one")
+    };
+    let name = ProviderName::parse(text).ok_or_else(unknown)?;
+    Ok(vec![found(repo, name, stop).ok_or_else(unknown)?])
+}
+
+fn found(repo: &Repo, name: ProviderName, stop: &Stop) -> Option<Found> {
+    let is_configured = is_configured(repo, &name);
+    let mut found = Found { name, is_configured, provider: None, program: None, version: None, reason: None };
+    match provider(repo, &found.name) {
+        Ok(None) => return None,
+        Err(error) => found.reason = Some(error.message),
+        Ok(Some(configured)) => {
+            match provider::find(&configured) {
+                Ok(program) => {
+                    found.version = provider::version(&configured, &program, stop);
+                    found.program = Some(program);
+                }
+                Err(why) => found.reason = Some(why),
+            }
+            found.provider = Some(configured);
+        }
+    }
+    Some(found)
+}
+
+/// Lets a provider do one small turn in an empty directory, in which it may write nothing.
+pub fn check(provider: &Provider, stop: &Stop, watchdog: &Watchdog) -> Result<Ended, Error> {
+    let because = |error: std::io::Error| Error::because("make a directory for the check", &error);
+    let place = tempfile::Builder::new().prefix("aynig-check-").tempdir().map_err(because)?;
+    let (directory, evidence) = (place.path().join("tree"), place.path().join("evidence"));
+    std::fs::create_dir(&directory).map_err(because)?;
+    std::fs::create_dir(&evidence).map_err(because)?;
+    let turn = Uuid::new_v4().to_string();
+    Ok(provider::run(&Turn {
+        provider,
+        directory: &directory,
+        prompt: PROMPT,
+        posture: Posture {
+            execution: Execution::ReadOnly,
+            network: None,
+            approval: Approval::DenyInteractive,
+        },
+        model: None,
+        session: None,
+        wall: Some(LONGEST),
+        idle: None,
+        environment: &[],
+        ids: Ids { run: "check", node: "check", turn: &turn },
+        evidence: &evidence,
+        changed: &|| false,
+        stop,
+        watchdog: Some(watchdog),
+    }))
+}
