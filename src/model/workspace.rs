@@ -52,7 +52,7 @@ patched! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Publication {
-    /// The remote's address, without a user's name or password.
+    /// The remote: its host and path, else its address. Without a user's name or password.
     pub remote: String,
     /// The branch there.
     pub branch: String,

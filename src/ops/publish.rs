@@ -71,7 +71,7 @@ pub fn publish(
         branch: asked.branch.clone(),
         squash: asked.squash,
         draft: asked.draft,
-        forge: settings::workspace(repo)?.forge,
+        forge: settings::forge(repo)?,
         label: state.as_ref().map(|state| state.run.label.clone()).unwrap_or_default(),
     };
     let mut published = crate::publish::publish(workspaces, &context, &request)?;

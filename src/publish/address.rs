@@ -23,6 +23,11 @@ pub(super) fn address_of(repo: &Repo, remote: &RemoteName) -> Option<String> {
     Some(format!("{scheme}://{host}/{path}"))
 }
 
+/// What is recorded of a remote: its host and path, which stay if it is reached in another way, else its address.
+pub(super) fn key_of(address: &str) -> String {
+    Place::of(address).map_or_else(|| address.to_owned(), |Place { host, path, .. }| format!("{host}/{path}"))
+}
+
 impl Place {
     /// Reads an address: `https://HOST/PATH`, `ssh://HOST/PATH` or `HOST:PATH`.
     pub(super) fn of(address: &str) -> Option<Self> {
@@ -83,6 +88,20 @@ fn escaped(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// CONTRACT 21.4
+    #[test]
+    fn one_repository_has_one_key() {
+        for address in [
+            "https://github.com/acme/tool.git",
+            "https://someone@github.com/acme/tool",
+            "git@github.com:acme/tool.git",
+            "ssh://git@github.com:22/acme/tool",
+        ] {
+            assert_eq!(key_of(address), "github.com/acme/tool");
+        }
+        assert_eq!(key_of("/srv/tool.git"), "/srv/tool.git");
+    }
 
     /// CONTRACT 21.7
     #[test]

@@ -224,13 +224,13 @@ impl Job<'_> {
     /// The push that may have arrived without a record.
     fn intent<'c>(&self, context: &'c Context) -> Option<&'c Intent> {
         let is_ours =
-            |one: &&Intent| one.remote == self.names.address && one.target.as_bytes() == self.names.target;
+            |one: &&Intent| one.remote == self.names.key && one.target.as_bytes() == self.names.target;
         context.publishing.as_ref().filter(is_ours)
     }
 
     fn ruling(&self, context: &Context, commit: CommitId) -> Result<Ruling, Refusal> {
-        let Names { remote, address, branch, .. } = self.names;
-        let on_branch = |one: &&Publication| one.remote == *address && one.branch == branch.to_string();
+        let Names { remote, key, branch, .. } = self.names;
+        let on_branch = |one: &&Publication| one.remote == *key && one.branch == branch.to_string();
         let recorded: Vec<&String> =
             context.published.iter().filter(on_branch).map(|one| &one.commit).collect();
         let shown = self.there.shown.as_ref();
@@ -265,7 +265,7 @@ impl Job<'_> {
 
     /// Pushes. Returns the proposal that the server speaks of.
     fn push(&self, publishing: &mut Publishing<'_>, commit: CommitId) -> Result<Option<Proposal>, Refusal> {
-        let Names { remote, address, target, .. } = self.names;
+        let Names { remote, key, target, .. } = self.names;
         let actual = self.there.shown.as_ref().map(|(_, id)| *id);
         // What arrived of an earlier push is recorded before its intent is replaced.
         let arrived = self
@@ -281,7 +281,7 @@ impl Job<'_> {
             })?;
         }
         publishing.intend(Intent {
-            remote: address.clone(),
+            remote: key.clone(),
             target: target.to_string(),
             commit: commit.to_string(),
             head: self.work.head.to_string(),
@@ -422,7 +422,7 @@ impl Job<'_> {
     /// What the record says after this. Without a proposal it keeps the one that is known.
     fn publication(&self, commit: CommitId, last: Option<&Publication>) -> Publication {
         Publication {
-            remote: self.names.address.clone(),
+            remote: self.names.key.clone(),
             branch: self.names.branch.to_string(),
             base: self.names.base.to_string(),
             commit: commit.to_string(),
@@ -437,9 +437,7 @@ impl Job<'_> {
 
 /// Whether a publication has this remote, branch and base.
 fn is_key(names: &Names, one: &Publication) -> bool {
-    one.remote == names.address
-        && one.branch == names.branch.to_string()
-        && one.base == names.base.to_string()
+    one.remote == names.key && one.branch == names.branch.to_string() && one.base == names.base.to_string()
 }
 
 /// Refuses a proposal that somebody closed: it is neither adopted nor opened again.

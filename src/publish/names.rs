@@ -9,7 +9,7 @@ use crate::workspace::Workspaces;
 use crate::workspace::context::Context;
 use crate::workspace::refusal::{Refusal, Why};
 
-use super::address::address_of;
+use super::address::{address_of, key_of};
 use super::proposal::Forge;
 use super::request::Request;
 
@@ -19,6 +19,8 @@ pub(super) struct Names {
     pub(super) remote: RemoteName,
     /// Its address, without a user's name or password.
     pub(super) address: String,
+    /// What is recorded of it.
+    pub(super) key: String,
     pub(super) base: BranchName,
     pub(super) branch: BranchName,
     /// The ref that is pushed to.
@@ -58,7 +60,8 @@ impl Names {
             Forge::Agit => format!("refs/for/{base}").into(),
             Forge::None | Forge::Gh | Forge::PushOptions | Forge::Program(_) => branch.full_ref(),
         };
-        Ok(Self { remote, address, base, branch, target })
+        let key = key_of(&address);
+        Ok(Self { remote, address, key, base, branch, target })
     }
 
     /// The command that shows the commits that a ref of the remote has, and `ours` has not.

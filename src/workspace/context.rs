@@ -86,7 +86,7 @@ pub struct Context {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Intent {
-    /// The remote's address.
+    /// The remote, as a publication names it.
     pub remote: String,
     /// The ref there.
     pub target: String,

@@ -175,6 +175,11 @@ pub(crate) fn workspace(repo: &Repo) -> Result<Settings, Error> {
     Ok(settings)
 }
 
+/// `aynig.forge`.
+pub fn forge(repo: &Repo) -> Result<Forge, Error> {
+    Ok(Settings::read(repo, |key| key.name == "forge")?.forge)
+}
+
 /// `aynig.dataDir`, if it is set.
 pub(crate) fn data_dir(repo: &Repo) -> Result<Option<PathBuf>, Error> {
     let directory = Settings::read(repo, |key| key.name == "dataDir")?.data_dir;

@@ -43,17 +43,22 @@ fn the_next_call_finishes() {
 #[test]
 fn a_call_after_new_work_knows_what_the_killed_one_pushed() {
     for options in [&[][..], &["--squash"]] {
-        for first in ["publish-noted", "publish-pushed"] {
+        for [one, other] in [
+            ["publish-noted", "publish-noted"],
+            ["publish-noted", "publish-pushed"],
+            ["publish-pushed", "publish-noted"],
+            ["publish-pushed", "publish-pushed"],
+        ] {
             let field = Field::proposing();
             field.published(options);
-            for name in ["two", "three"] {
+            for (name, point) in [("two", one), ("three", other)] {
                 field.work(name);
-                killed(&field, options, first);
+                killed(&field, options, point);
             }
             field.work("four");
             field.published(options);
             let shown = field.repo.git(["diff", "--name-only", &field.there(), &field.head()]);
-            assert_eq!(shown, "", "{first} {options:?}");
+            assert_eq!(shown, "", "{one}, {other} {options:?}");
             assert_eq!(field.actions(), ["create"]);
             assert_whole(&field.repo, field.run);
         }

@@ -84,11 +84,15 @@ fn the_page_that_compares_is_named_if_it_is_known() {
     let page = format!("https://github.com/acme/tool/compare/main...{}", field.made.branch);
     assert!(out(&output).contains(&page), "{}", told(&output));
     let messages = field.repo.git(["log", "--format=%B", &format!("refs/aynig/runs/{}", field.run)]);
-    assert!(
-        !messages.contains("s3cret") && messages.contains("https://github.com/acme/tool.git"),
-        "{messages}"
-    );
+    assert!(!messages.contains("s3cret") && messages.contains("github.com/acme/tool"), "{messages}");
     assert!(!field.context().to_string().contains("s3cret"));
+    // The same repository, reached in another way, has what was published.
+    field.published(&["--squash"]);
+    let other = "git@github.com:acme/tool.git";
+    field.repo.git(["remote", "set-url", "origin", other]);
+    field.repo.git(["config", "--add", &format!("url.{hub}.insteadOf"), other]);
+    field.work("two");
+    assert_eq!(field.published(&["--squash"])["pushed"], true);
 }
 
 /// CONTRACT 21.7
@@ -98,7 +102,12 @@ fn a_wrong_forge_is_named_before_anything_is_pushed() {
     for wrong in ["github", "sh -c true", "./forge"] {
         field.repo.git(["config", "aynig.forge", wrong]);
         assert_refused(&field.publish(&[]), 3, &["aynig.forge", "push-options, agit"]);
+        assert!(out(&field.repo.aynig(["doctor"])).contains("push-options, agit"));
     }
+    field.repo.git(["config", "aynig.forge", "/no/such/program"]);
+    assert!(
+        out(&field.repo.aynig(["doctor"])).contains("/no/such/program of aynig.forge is no executable file")
+    );
     field.repo.git(["config", "aynig.forge", "gh"]);
     assert_refused(&field.publish(&[]), 3, &["no repository on GitHub"]);
     assert_eq!(field.there(), "");

@@ -84,6 +84,28 @@ fn a_proposal_is_made_once_and_recorded() {
     );
 }
 
+/// What follows on the first milestone: local commits on the managed branch, its push, a proposal that is opened and
+/// updated.
+///
+/// CONTRACT 15.6, 21.1, 21.8
+#[test]
+fn local_commits_are_pushed_and_a_proposal_is_opened_and_updated() {
+    let field = Field::proposing();
+    for name in ["two", "three"] {
+        fs::write(field.made.path.join(name), name).expect("a file");
+        field.repo.workspace_ok(["snapshot", &field.made.slug]);
+        let done = field.published(&[]);
+        assert_eq!((&done["pushed"], &done["proposal"]["number"]), (&true.into(), &1.into()));
+        assert_eq!(field.there(), field.head());
+        // The forge shows what it was given.
+        let last = field.asked().into_iter().rfind(|one| one["action"] != "find").expect("one");
+        let url = "https://forge.example/p/1";
+        field.finds(&serde_json::json!({ "url": url, "title": last["title"], "body": last["body"] }));
+    }
+    assert_eq!(field.actions(), ["create", "update"]);
+    assert_eq!(field.hub.linear(&format!("main..{}", field.made.branch)).len(), 3);
+}
+
 /// CONTRACT 21.8
 #[test]
 fn a_proposal_that_was_closed_stops_everything() {

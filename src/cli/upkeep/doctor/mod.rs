@@ -86,6 +86,7 @@ pub(crate) fn run(process: &Process, arguments: &Doctor) -> Result<Exit, Error> 
             findings.extend(commands::check(&repo));
             findings.extend(commands::states(&repo, process, &looked));
             findings.extend(surroundings::notify(&repo));
+            findings.extend(surroundings::forge(&repo));
             findings.extend(surroundings::path(&repo));
             findings.extend(looked.findings);
             findings.extend(leftovers::check(&repo, process));

@@ -8,6 +8,7 @@ use aynig::git::Repo;
 use aynig::git::probe::git_version;
 use aynig::git::repo::config::ConfigError;
 use aynig::ops::settings;
+use aynig::publish::Forge;
 use aynig::runner::attempt::files;
 use aynig::runner::{error_chain, pluralize, shell_quote};
 
@@ -256,6 +257,22 @@ pub(crate) fn notify(repo: &Repo) -> Option<Finding> {
             ),
         ),
     })
+}
+
+/// Checks whether the program in `aynig.forge` is found.
+pub(crate) fn forge(repo: &Repo) -> Option<Finding> {
+    let (text, next) = match settings::forge(repo).ok()? {
+        Forge::Gh if found_in("gh", &std::env::var_os("PATH").unwrap_or_default()).is_none() => {
+            let next = "install it and `gh auth login`, or git config aynig.forge none";
+            ("gh of aynig.forge is not in PATH".to_owned(), next)
+        }
+        Forge::Program(file) if !aynig::fsutil::is_executable(&file) => {
+            let next = "git config --show-origin aynig.forge; it names a program by its absolute path";
+            (format!("{} of aynig.forge is no executable file", file.display()), next)
+        }
+        Forge::Gh | Forge::Program(_) | Forge::None | Forge::PushOptions | Forge::Agit => return None,
+    };
+    Some(Finding::error("forge", text, next))
 }
 
 /// Checks whether git and the interpreters of the commands are found, by our PATH and by cron's.
