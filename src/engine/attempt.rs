@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::flow;
 use crate::flow::document::{Act, Flow, Step};
 use crate::flow::due::{Due, due, route};
 use crate::journal::JournalError;
-use crate::ledger::{Ledger, Masks};
+use crate::ledger::fetch::fetch;
+use crate::ledger::{Ledger, LedgerError, Masks};
 use crate::model::decide::{Command, EndedStep, NewArtifact, StepStart};
 use crate::model::ids::{NodeId, StepId};
 use crate::model::run::RunStatus;
@@ -30,6 +31,8 @@ pub struct Attempt {
     pub id: String,
     /// The commit that caused it.
     pub trigger: CommitId,
+    /// The remote that decides it.
+    pub remote: Option<RemoteName>,
 }
 
 /// How an attempt ended, for the runner.
@@ -123,7 +126,7 @@ impl Scene<'_, '_> {
 impl Engine<'_> {
     /// Carries out what is due in the run of a driver.
     pub fn attempt(&self, attempt: &Attempt) -> Result<Ended, Refusal> {
-        let (mut ledger, driver, flow) = self.opened(&attempt.branch, attempt.trigger)?;
+        let (mut ledger, driver, flow) = self.opened(attempt)?;
         let holder = Holder::Attempt(&attempt.id);
         if ledger.tip().state.run.status == RunStatus::Running {
             let state = ledger.tip().state.clone();
@@ -140,17 +143,21 @@ impl Engine<'_> {
     }
 
     /// The ledger, the driver and the flow of the run that a driver's commit belongs to.
-    pub(super) fn opened(
-        &self,
-        branch: &BranchName,
-        head: CommitId,
-    ) -> Result<(Ledger<'_>, Driver<'_>, Flow), Refusal> {
+    pub(super) fn opened(&self, attempt: &Attempt) -> Result<(Ledger<'_>, Driver<'_>, Flow), Refusal> {
+        let branch = &attempt.branch;
         let no_driver = || {
             Refusal::new(Why::Usage, format!("{branch} drives no run; nothing was changed"))
                 .hint("`aynig flow list` lists the runs of flows")
         };
-        let run = run_of(self.repo, head).ok_or_else(no_driver)?;
-        let ledger = open(self.repo, run)?;
+        let run = run_of(self.repo, attempt.trigger).ok_or_else(no_driver)?;
+        let ledger = match (open(self.repo, run), &attempt.remote) {
+            // Another host made it.
+            (Err(LedgerError::Unknown(_)), Some(remote)) => {
+                fetch(self.repo, remote)?;
+                open(self.repo, run)
+            }
+            (opened, _) => opened,
+        }?;
         if Driver::branch_of(&self.run_prefix, &ledger.tip().state.run.slug)? != *branch {
             return Err(no_driver());
         }

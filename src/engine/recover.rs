@@ -23,7 +23,7 @@ const STALLED_RUN: &str = "dwp-stalled-run";
 impl Engine<'_> {
     /// Carries on after an attempt that was cut off.
     pub fn recover(&self, attempt: &Attempt) -> Result<Ended, Refusal> {
-        let (mut ledger, driver, flow) = self.opened(&attempt.branch, attempt.trigger)?;
+        let (mut ledger, driver, flow) = self.opened(attempt)?;
         let state = ledger.tip().state.clone();
         let lost = self.lost_attempt(&attempt.branch, attempt.trigger)?;
         let mut conclusion = Conclusion::default();

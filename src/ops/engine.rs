@@ -62,7 +62,7 @@ pub fn attempt(repo: &Repo) -> Result<Attempt, Error> {
     let trigger = std::env::var("COMMIT_HASH").ok();
     let trigger = trigger.and_then(|hash| CommitId::parse_hex(hash.as_bytes())).ok_or_else(outside)?;
     let id = outer.run.ok_or_else(outside)?.to_string();
-    Ok(Attempt { branch: outer.branch, id, trigger })
+    Ok(Attempt { branch: outer.branch, id, trigger, remote: outer.remote })
 }
 
 /// Refuses what only a person may do, where a step or a turn is under way.

@@ -1,7 +1,9 @@
 //! Runs of flows on the real binary: from `flow start` over the runner to the verdict.
 
+mod agent;
 mod control;
 mod first;
+mod hosts;
 
 use serde_json::Value;
 

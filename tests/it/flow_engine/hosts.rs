@@ -1,0 +1,110 @@
+//! One run whose steps are carried out on two hosts in turn, through a hub.
+
+use super::agent::agent;
+use super::*;
+
+/// A hub, and two hosts with clones of it that have the agent `scripted`.
+struct Field {
+    hosts: [Repo; 2],
+    _hub: Repo,
+}
+
+const TWO: &str = "  - id: one
+    opcode: RUN_AGENT
+    agent: scripted
+    prompt: one
+    routes: {completed: two, error: STOP}
+  - id: two
+    opcode: RUN_AGENT
+    agent: scripted
+    prompt: two
+    routes: {completed: ask, error: STOP}
+  - id: ask
+    opcode: GATE
+    gate: result
+    routes: {gate_approved: STOP, gate_rejected: STOP}
+";
+
+impl Field {
+    fn new(script: &str) -> Self {
+        let hub = Repo::new();
+        let bare = hub.beside("hub.git");
+        let path = bare.to_str().expect("UTF-8");
+        hub.git(["clone", "-q", "--bare", ".", path]);
+        let hosts = ["first", "second"].map(|name| {
+            let host = Repo::new();
+            host.git(["remote", "add", "origin", path]);
+            host.git(["fetch", "-q", "origin"]);
+            host.git(["reset", "-q", "--hard", "origin/main"]);
+            host.git(["config", "aynig.remote", "origin"]);
+            host.git(["config", "aynig.runnerId", name]);
+            agent(&host, "scripted", script);
+            host
+        });
+        Self { hosts, _hub: hub }
+    }
+
+    fn at_hub(&self, name: &str) -> String {
+        self.hosts[0].git(["ls-remote", "origin", name]).split('\t').next().unwrap_or_default().to_owned()
+    }
+
+    /// Whether both hosts have the same events of record.
+    fn assert_same(&self, run: &Started) {
+        let events = |host: &Repo| {
+            host.aynig_ok(["orch", "run", "list"]);
+            let lines = out(&host.aynig_ok(["orch", "events", &run.id, "--json"]));
+            let events = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+            events.map(|line| line["event"]["id"].clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(events(&self.hosts[0]), events(&self.hosts[1]));
+    }
+}
+
+const APPENDS: &str = "read -r what; echo \"$what\" >>work; echo \"did $what\"";
+
+/// CONTRACT 20.3
+#[test]
+fn steps_of_one_run_are_carried_out_on_two_hosts_in_turn() {
+    let field = Field::new(APPENDS);
+    let [first, second] = &field.hosts;
+    let run = start(first, &flow("one", TWO));
+    assert!(first.git(["ls-remote", "--heads", "origin"]).contains(&run.driver));
+    second.aynig_ok(["run"]);
+    assert_eq!(steps(second, &run), ["one completed two"]);
+    first.aynig_ok(["run"]);
+    assert_eq!(steps(first, &run), ["one completed two", "two completed ask"]);
+    assert_eq!(first.git(["show", &format!("{}:work", run.work)]), "one\ntwo");
+    second.aynig_ok(["run", "--drain"]);
+    second.aynig_ok(["flow", "approve", &run.slug]);
+    first.aynig_ok(["run", "--drain"]);
+    assert_eq!(end(first, &run), ["completed", "succeeded", "completed"]);
+    let published = field.at_hub(&format!("refs/aynig/work/{}/flow", run.id));
+    assert_eq!(published, first.head(&run.work));
+    field.assert_same(&run);
+}
+
+/// CONTRACT 20.3, 20.5
+#[test]
+fn a_kill_at_any_point_of_a_step_loses_and_doubles_nothing() {
+    for point in ["agent-starts", "agent-ended", "snapshot-moved", "step-decided", "ledger-written", "ledger-pushed", "step-ended"] {
+        let field = Field::new(APPENDS);
+        let [first, second] = &field.hosts;
+        let text = flow("one", &TWO.replace("completed: ask", "completed: STOP"));
+        let run = start(first, &text.replace("  - id: ask\n    opcode: GATE\n    gate: result\n    routes: {gate_approved: STOP, gate_rejected: STOP}\n", ""));
+        let crash = format!("{point}:kill:1");
+        let killed = first.aynig_command().arg("run").env("AYNIG_CRASH_AT", &crash).output().expect("it runs");
+        // What is left is carried on by the other host, and by this one.
+        for host in [second, first, second] {
+            let output = host.aynig(["run", "--drain"]);
+            assert!(matches!(output.status.code(), Some(0 | 1)), "{point}: {}", told(&output));
+        }
+        let done: Vec<String> =
+            steps(first, &run).into_iter().filter(|step| step.contains("completed")).collect();
+        assert_eq!(done, ["one completed two", "two completed STOP"], "{point}: {}", told(&killed));
+        let work = format!("{}:work", field.at_hub(&format!("refs/aynig/work/{}/flow", run.id)));
+        first.git(["fetch", "-q", "origin", "refs/aynig/work/*:refs/aynig/work/*"]);
+        assert_eq!(first.git(["show", &work]), "one\ntwo", "{point}");
+        assert_eq!(end(first, &run)[1], "succeeded", "{point}");
+        field.assert_same(&run);
+    }
+}
