@@ -23,6 +23,8 @@ pub(crate) enum Exit {
     Setup,
     /// The remote cannot be reached or refuses.
     Remote,
+    /// `aynig flow start --wait`: the run waits for a person.
+    Person,
     /// `aynig status --exit-code`: a branch runs, is due or is parked.
     Moves,
     /// `aynig status --exit-code`: a branch waits for somebody's answer.
@@ -46,6 +48,7 @@ impl Exit {
             Self::Usage => 2,
             Self::Setup => 3,
             Self::Remote => 4,
+            Self::Person => 5,
             Self::Moves => 10,
             Self::Waits => 11,
             Self::Stuck => 12,
@@ -125,6 +128,7 @@ mod tests {
             Exit::Usage,
             Exit::Setup,
             Exit::Remote,
+            Exit::Person,
             Exit::Moves,
             Exit::Waits,
             Exit::Stuck,

@@ -10,6 +10,7 @@ pub mod declare;
 pub mod engine;
 pub mod error;
 pub mod flow;
+pub mod flows;
 pub mod history;
 pub mod land;
 pub mod missing;

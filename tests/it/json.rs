@@ -54,7 +54,7 @@ fn collect(
     shapes: &mut BTreeMap<String, BTreeSet<String>>,
 ) {
     match value {
-        Value::Object(_) if rows.get(path).is_some_and(|(kind, _)| kind == OF_THE_CONTRACT) => {}
+        Value::Object(_) if rows.get(path).is_some_and(|(kind, _)| kind.starts_with(OF_THE_CONTRACT)) => {}
         Value::Object(fields) => {
             let names: BTreeSet<String> = fields.keys().cloned().collect();
             let kind = fields.get("kind").filter(|_| path == "entries[]").and_then(Value::as_str);
@@ -93,7 +93,10 @@ fn is_of_type(value: &Value, kind: &str, meaning: &str, document: &str) -> bool 
             "time" => {
                 text.is_some_and(|text| text.len() == 20 && text.ends_with('Z') && &text[10..11] == "T")
             }
-            OF_THE_CONTRACT => value["runId"].is_string() || value["contractVersion"] == "1",
+            "decimal" => value.is_number(),
+            OF_THE_CONTRACT => {
+                ["runId", "run_id"].iter().any(|id| value[id].is_string()) || value["contractVersion"] == "1"
+            }
             "precise time" => text.is_some_and(|text| text.len() == 24 && text.ends_with('Z')),
             "word" => text.is_some_and(|text| {
                 let listed = if meaning.contains("](#") { document } else { meaning };
@@ -219,6 +222,7 @@ fn scenes() -> Scenes {
     published(&mut scenes);
     runs(&mut scenes);
     flows(&mut scenes);
+    scenes.extend(super::flow_runs::scenes());
     scenes
 }
 

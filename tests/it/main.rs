@@ -49,6 +49,7 @@ mod events;
 mod feature;
 mod flow;
 mod flow_engine;
+mod flow_runs;
 mod generated;
 mod handover;
 mod hangup;

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use crate::cli::args::flow_runs::{FlowList, FlowOne};
+
 /// `aynig flow`.
 #[derive(Debug, Args)]
 #[command(
@@ -26,6 +28,12 @@ pub(crate) enum FlowVerb {
     Check(FlowCheck),
     /// Draw the steps of a flow and the routes between them
     Graph(FlowGraph),
+    /// List the runs of flows: where each stands, and what it waits for
+    List(FlowList),
+    /// Show a run: where it stands, its steps, and what to type next
+    Show(FlowOne),
+    /// Show what happened in a run: its steps, questions and answers
+    Log(FlowOne),
     /// Print the JSON Schema of flow files, with which editors complete them
     Schema,
     /// Start a run of a flow: a workspace, and a driver that `aynig run` steps

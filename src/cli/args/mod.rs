@@ -18,6 +18,7 @@ use aynig::contract::trailers::Trailer;
 
 mod cancel;
 mod flow;
+mod flow_runs;
 mod land;
 mod look;
 mod orch;
@@ -36,6 +37,7 @@ pub(crate) use crate::cli::args::cancel::Cancel;
 pub(crate) use crate::cli::args::flow::{
     Flow, FlowAnswer, FlowCheck, FlowGraph, FlowRun, FlowStart, FlowVerb, Format,
 };
+pub(crate) use crate::cli::args::flow_runs::{FlowList, FlowOne};
 pub(crate) use crate::cli::args::land::Land;
 pub(crate) use crate::cli::args::look::{Log, Logs, Status};
 pub(crate) use crate::cli::args::orch::{Orch, OrchEvents, OrchRunVerb, OrchVerb};

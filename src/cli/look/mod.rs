@@ -1,6 +1,7 @@
 //! Subcommands that change nothing in a repository.
 
 pub(crate) mod flow;
+pub(crate) mod flow_runs;
 pub(crate) mod log;
 pub(crate) mod logs;
 pub(crate) mod orch;

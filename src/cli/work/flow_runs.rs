@@ -16,6 +16,7 @@ use crate::cli::args::{Flow, FlowAnswer, FlowRun, FlowStart, FlowVerb};
 use crate::cli::exit::Exit;
 use crate::cli::internal::WATCHDOG;
 use crate::cli::look::flow::{line, name_of};
+use crate::cli::look::flow_runs as look;
 use crate::cli::ui;
 use crate::cli::ui::signals::{authority, shutdown};
 use crate::cli::ui::{STRONG, styled, warn};
@@ -54,6 +55,9 @@ pub(crate) fn needs_repository(arguments: &Flow) -> bool {
 pub(crate) fn run(app: &App, arguments: &Flow) -> Result<Exit, Error> {
     let repo = app.repo();
     match &arguments.verb {
+        FlowVerb::List(options) => look::list(app, options),
+        FlowVerb::Show(options) => look::show(app, options),
+        FlowVerb::Log(options) => look::log(app, options),
         FlowVerb::Start(options) => start(app, &repo, options),
         FlowVerb::Pause(of) => grant(app, &repo, "pausing a run", of, &Wish::Pause),
         FlowVerb::Stop(of) => grant(app, &repo, "stopping a run", of, &Wish::Stop),

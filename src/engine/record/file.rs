@@ -84,7 +84,7 @@ pub(super) fn seal(path: &Path, masks: &Masks) -> io::Result<(u64, String)> {
     Ok((size, digest.finish()))
 }
 
-/// All regular files below a directory, as paths relative to it, in their order.
+/// All regular files below a directory, as paths relative to it, in their order. Directories become private.
 pub(super) fn below(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     walk(directory, Path::new(""), DEPTH, &mut found);
@@ -99,6 +99,9 @@ fn walk(directory: &Path, above: &Path, depth: usize, found: &mut Vec<PathBuf>) 
         if kind.is_file() {
             found.push(path);
         } else if kind.is_dir() && depth > 0 {
+            if let Err(error) = std::fs::set_permissions(entry.path(), Permissions::from_mode(0o700)) {
+                tracing::debug!(path = %path.display(), %error, "a directory of a record may be open to others");
+            }
             walk(&entry.path(), &path, depth - 1, found);
         }
     }

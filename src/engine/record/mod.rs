@@ -270,6 +270,9 @@ impl Recorder {
         let patch = self.path.join("workspace.diff");
         // Git keeps the mode of a file that is there.
         fsutil::replace_private(&patch, b"").map_err(JournalError::file("write", &patch))?;
+        // Commits are as good as trees.
+        let tree = |id: CommitId| repo.commit(id).map_or(id, |commit| commit.tree);
+        let (base, snapshot) = (tree(base), tree(snapshot));
         repo.write_patch(base, snapshot, &patch)?;
         self.add(Role::WorkspaceDiff, "workspace.diff", PATCH, true);
         let differences = repo.differences(base, snapshot).map_err(LedgerError::from)?;

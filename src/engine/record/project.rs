@@ -47,6 +47,9 @@ pub fn current_step(state: &State, entry: Option<&str>) -> Option<String> {
         let flow = state.run.flow.as_ref();
         flow.and_then(|flow| flow.begins_at.clone()).or_else(|| entry.map(str::to_owned))
     };
+    if let Some(step) = &state.run.continues_at {
+        return Some(step.clone());
+    }
     match state.steps.values().next_back() {
         None => begins(),
         // It is under way, waits, or is tried again.
@@ -167,7 +170,10 @@ fn metadata(
 }
 
 /// The entry of the flow that is frozen into a run. `None` if its file is missing or unreadable.
-fn entry_of(repo: &Repo, tip: &Tip, flow: &FrozenFlow) -> Result<Option<String>, JournalError> {
+///
+/// # Errors
+/// [`JournalError::Ledger`] if the ledger cannot be read.
+pub fn entry_of(repo: &Repo, tip: &Tip, flow: &FrozenFlow) -> Result<Option<String>, JournalError> {
     let file = content::read(repo, tip, &flow.file)?;
     let flow = file.and_then(|file| flow::check(&file).flow);
     Ok(flow.map(|flow| flow.entry_step.name))
@@ -194,7 +200,7 @@ fn user() -> Option<String> {
 }
 
 /// The context of the flow's workspace: as this host has it, else what the ledger has.
-fn context(directory: &RunDirectory, state: &State) -> Option<Value> {
+pub(crate) fn context(directory: &RunDirectory, state: &State) -> Option<Value> {
     let own = directory.path().join(WORKSPACES).join(WORKSPACE).join(CONTEXT);
     let here = std::fs::read(own).ok().and_then(|text| serde_json::from_slice(&text).ok());
     here.or_else(|| {

@@ -1,0 +1,183 @@
+//! `aynig flow list`, `show` and `log`: flow runs, where they stand, and what to type.
+//!
+//! Invariant: text of a ledger is printed without control characters.
+
+use aynig::clock;
+use aynig::git::Repo;
+use aynig::ops::app::App;
+use aynig::ops::error::Error;
+use aynig::ops::flows::standing::End;
+use aynig::ops::flows::story::story;
+use aynig::ops::flows::view::{StepView, show as view};
+use aynig::ops::flows::{self, FlowRun, Listed};
+use aynig::ops::runs;
+use aynig::runner::authority::Authority;
+use serde_json::json;
+
+use crate::cli::args::{FlowList, FlowOne};
+use crate::cli::exit::Exit;
+use crate::cli::ui;
+use crate::cli::ui::columns::cut;
+use crate::cli::ui::signals;
+use crate::cli::ui::{BAD, CALL, CARE, FAINT, GOOD, STRONG, styled, warn};
+
+/// The most characters of a sentence in a line.
+const WORDS: usize = 200;
+
+impl From<End> for Exit {
+    fn from(end: End) -> Self {
+        match end {
+            End::Succeeded => Self::Done,
+            End::NeedsPerson => Self::Person,
+            End::Other => Self::Failed,
+        }
+    }
+}
+
+/// Fetches ledgers and drivers. A remote that does not answer is a warning.
+fn open(app: &App) -> Result<(Repo, Authority), Error> {
+    let repo = app.repo();
+    let authority = signals::authority(&repo, None)?;
+    if authority.source().is_some() {
+        for trouble in runs::update(&repo, authority.source()) {
+            warn(&trouble);
+        }
+        if let Err(error) = authority.refresh(&repo) {
+            warn(&Error::from(error).message);
+        }
+    }
+    Ok((repo, authority))
+}
+
+/// Runs `aynig flow list`.
+pub(crate) fn list(app: &App, options: &FlowList) -> Result<Exit, Error> {
+    let (repo, authority) = open(app)?;
+    let (listed, unread) = flows::list(&repo, &app.process, &authority)?;
+    if options.json {
+        ui::answer_json(&json!({ "runs": listed, "damaged": unread }));
+        return Ok(Exit::Done);
+    }
+    for one in &listed {
+        ui::answer(&row(one));
+    }
+    for one in &unread {
+        warn(&format!(
+            "run {} cannot be read: {}; `aynig orch doctor {}`",
+            one.run_id, one.reason, one.run_id
+        ));
+    }
+    if listed.is_empty() {
+        ui::remark(&styled(FAINT, flows::NONE));
+    }
+    Ok(Exit::Done)
+}
+
+/// A run of the list: slug, verdict or place, age, step, label, and what it waits for.
+fn row(one: &Listed) -> String {
+    let word = one.word();
+    let step = one.current_step.as_deref().unwrap_or("-");
+    let asks = matches!(word, "gate" | "paused" | "stuck");
+    let words = if asks { format!("  {}", styled(CALL, ui::sanitize(&one.words))) } else { String::new() };
+    let line = format!(
+        "{}  {}  {:>4}  {:16}  {}{words}",
+        styled(STRONG, &one.slug),
+        styled(style(word), format!("{word:9}")),
+        clock::span_in_short(one.age),
+        ui::sanitize(step),
+        ui::sanitize(&one.label),
+    );
+    line.trim_end().to_owned()
+}
+
+fn style(word: &str) -> anstyle::Style {
+    match word {
+        "succeeded" => GOOD,
+        "working" | "due" | "parked" => CARE,
+        "gate" | "paused" | "stuck" => CALL,
+        "stopped" => FAINT,
+        _ => BAD,
+    }
+}
+
+/// Runs `aynig flow show`.
+pub(crate) fn show(app: &App, options: &FlowOne) -> Result<Exit, Error> {
+    let (repo, authority) = open(app)?;
+    let tip = flows::find(&repo, &options.run_name)?;
+    let run = view(&repo, &app.process, &authority, &tip, &mut warn)?;
+    if options.json {
+        ui::answer_json(&run);
+    } else {
+        print(&run);
+    }
+    Ok(Exit::Done)
+}
+
+/// Prints a run for people.
+fn print(run: &FlowRun) {
+    let place = run.verdict.unwrap_or(run.place.word());
+    let at = run.workspace.get("head_sha").and_then(|head| head.as_str()?.get(..10));
+    let work = run.work_branch.as_ref().map(|branch| match at {
+        Some(at) => format!("{branch} at {at}"),
+        None => branch.clone(),
+    });
+    let rows = [
+        ("run", Some(format!("{}  {}", run.slug, run.label))),
+        ("flow", Some(format!("{} (version {})", run.workflow_id, run.workflow_version))),
+        ("stands", Some(format!("{}, since {}", run.words, run.since))),
+        ("question", run.question.clone()),
+        ("base", Some(format!("{} {}", run.base_ref, run.base_sha))),
+        ("work", work),
+        ("worktree", run.worktree_path.clone()),
+        ("driver", Some(run.driver.clone())),
+        ("files", Some(run.run_directory.clone())),
+    ];
+    for (name, value) in rows.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+        for (number, text) in value.lines().enumerate() {
+            let name = if number == 0 { name } else { "" };
+            let text = ui::sanitize(text.trim_end());
+            let text = if name == "stands" { styled(style(place), text) } else { text };
+            ui::answer(&format!("{}  {text}", styled(FAINT, format!("{name:9}"))));
+        }
+    }
+    for step in &run.steps {
+        ui::answer(&format!("{}  {}", styled(FAINT, "step     "), line(step)));
+    }
+    for command in &run.next {
+        ui::answer(&format!("{}  {}", styled(FAINT, "next     "), styled(STRONG, command)));
+    }
+}
+
+/// A step in one line.
+fn line(step: &StepView) -> String {
+    let outcome = step.outcome.map(|outcome| serde_json::to_value(outcome).unwrap_or_default());
+    let outcome = outcome.as_ref().and_then(|outcome| outcome.as_str()).unwrap_or("under way");
+    let again = if step.attempt > 1 { format!(" attempt {}", step.attempt) } else { String::new() };
+    let visit = if step.visit > 1 { format!(" visit {}", step.visit) } else { String::new() };
+    let route = step.route.as_ref().map(|route| format!(" -> {route}")).unwrap_or_default();
+    let evidence = step.evidence.as_ref().map(|evidence| format!("  {evidence}")).unwrap_or_default();
+    let words = format!("{}  {}{visit}{again}  {outcome}{route}{evidence}", step.number, step.id);
+    cut(&ui::sanitize(&words.split_whitespace().collect::<Vec<_>>().join(" ")), WORDS)
+}
+
+/// Runs `aynig flow log`.
+pub(crate) fn log(app: &App, options: &FlowOne) -> Result<Exit, Error> {
+    let (repo, _) = open(app)?;
+    let tip = flows::find(&repo, &options.run_name)?;
+    let entries = story(&repo, &tip)?;
+    if options.json {
+        ui::answer_json(&json!({ "runId": tip.state.run.id, "entries": entries }));
+        return Ok(Exit::Done);
+    }
+    for entry in &entries {
+        let words = entry.text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let by = styled(FAINT, ui::sanitize(&entry.by));
+        let words = cut(&ui::sanitize(&words), WORDS);
+        ui::answer(&format!("{}  {:9}  {words}  {by}", styled(FAINT, &entry.at), entry.kind));
+        if let Some(directory) = &entry.directory {
+            ui::answer(&format!("    {}", styled(FAINT, ui::sanitize(directory))));
+        }
+    }
+    let driver = flows::driver(&repo, &tip.state.run.slug)?;
+    ui::remark(&styled(FAINT, format!("`aynig log {driver}` shows the attempts of its driver")));
+    Ok(Exit::Done)
+}

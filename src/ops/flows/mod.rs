@@ -1,0 +1,229 @@
+//! Flow runs for front ends: listing them, showing where one stands, and telling what happened.
+//!
+//! Invariant: nothing is decided here, and nothing is written but the files that each host makes of a ledger.
+//!
+//! | file | contains |
+//! |---|---|
+//! | [`view`] | one run, with its steps and their files |
+//! | [`standing`] | where it stands, and what to type |
+//! | [`story`] | what happened, from its ledger |
+
+pub mod standing;
+pub mod story;
+pub mod view;
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use crate::clock;
+use crate::contract::ids::BranchName;
+use crate::engine::driver::Driver as DriverBranch;
+use crate::engine::record::project::{current_step, entry_of};
+use crate::git::Repo;
+use crate::ledger::{Tip, runs as ledgers};
+use crate::model::approval::Approval;
+use crate::model::ids::{RunId, Slug};
+use crate::model::run::RunKind;
+use crate::model::state::State;
+use crate::model::step::Opcode;
+use crate::runner::authority::Authority;
+use crate::runner::options::Selection;
+use crate::words::error_chain;
+
+use super::app::Process;
+use super::error::{Error, Kind};
+use super::run::survey_options;
+use super::status::{Filter, Query, look};
+use super::view::branch::BranchView;
+use super::{runs, settings};
+
+use standing::{Driver, Facts, Standing};
+pub use view::FlowRun;
+
+/// The words where there are none.
+pub const NONE: &str = "this repository has no flow runs: `aynig flow start FILE` begins one";
+
+/// The name of a flow's driver and of its workspace.
+const FLOW: &str = "flow";
+
+/// The driver of a flow run.
+pub fn driver(repo: &Repo, slug: &Slug) -> Result<BranchName, Error> {
+    Ok(DriverBranch::branch_of(&settings::workspace(repo)?.run_prefix, slug)?)
+}
+
+/// A flow run of the list.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Listed {
+    run_id: RunId,
+    /// What people type.
+    pub slug: String,
+    /// The text for people.
+    pub label: String,
+    workflow_id: String,
+    status: &'static str,
+    verdict: Option<&'static str>,
+    /// Where it stands, in a word.
+    pub place: &'static str,
+    /// The step under way or due.
+    pub current_step: Option<String>,
+    waiting_for: Option<String>,
+    /// Where it stands, in a sentence.
+    pub words: String,
+    /// The commands that carry it on.
+    pub next: Vec<String>,
+    created_at: String,
+    updated_at: String,
+    /// Seconds since it was made.
+    #[serde(skip)]
+    pub age: u64,
+}
+
+impl Listed {
+    /// The verdict, else the place.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        self.verdict.unwrap_or(match self.place {
+            "ended" => self.status,
+            place => place,
+        })
+    }
+}
+
+/// A flow run that cannot be read.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Unread {
+    /// Its id.
+    pub run_id: RunId,
+    /// Why.
+    pub reason: String,
+}
+
+/// Lists the flow runs that are known here, the newest first, and those that cannot be read.
+pub fn list(
+    repo: &Repo,
+    process: &Process,
+    authority: &Authority,
+) -> Result<(Vec<Listed>, Vec<Unread>), Error> {
+    let (mut tips, mut unread) = (Vec::new(), Vec::new());
+    for (run, head) in ledgers::all(repo)? {
+        match Tip::read_run(repo, run, head) {
+            Ok(tip) if tip.state.run.kind != RunKind::Flow => {}
+            Ok(_) => match Tip::read(repo, run, head) {
+                Ok(tip) => tips.push(tip),
+                Err(error) => unread.push(Unread { run_id: run, reason: error_chain(&error) }),
+            },
+            Err(error) => unread.push(Unread { run_id: run, reason: error_chain(&error) }),
+        }
+    }
+    tips.sort_by_key(|tip| (std::cmp::Reverse(tip.state.run.created_at), tip.state.run.id));
+    let live = tips.iter().any(|tip| !tip.state.run.status.is_ended());
+    let pattern = format!("{}*/{FLOW}", globset::escape(&settings::workspace(repo)?.run_prefix));
+    let rows = if live { drivers(repo, process, authority, &pattern)? } else { HashMap::new() };
+    let now = clock::wall_millis();
+    let listed = tips.iter().map(|tip| {
+        let (run, state) = (&tip.state.run, &tip.state);
+        let step = step_of(repo, tip);
+        let row = rows.get(&driver(repo, &run.slug)?.to_string());
+        let Standing { place, words, next } = stands(state, step.as_deref(), row);
+        Ok(Listed {
+            run_id: run.id,
+            slug: run.slug.to_string(),
+            label: run.label.clone(),
+            workflow_id: run.flow.as_ref().map(|flow| flow.workflow_id.clone()).unwrap_or_default(),
+            status: run.status.word(),
+            verdict: run.verdict.map(|verdict| verdict.word()),
+            place: place.word(),
+            current_step: step,
+            waiting_for: run.waiting_for.clone(),
+            words,
+            next,
+            created_at: run.created_at.to_string(),
+            updated_at: run.updated_at.to_string(),
+            age: u64::try_from(now.saturating_sub(run.created_at.millis()) / 1000).unwrap_or(0),
+        })
+    });
+    Ok((listed.collect::<Result<_, Error>>()?, unread))
+}
+
+/// Finds the flow run that is meant by a slug, the beginning of an id, or an id.
+pub fn find(repo: &Repo, text: &str) -> Result<Tip, Error> {
+    let run = runs::find(repo, text)?;
+    let head = runs::head(repo, run)?;
+    let head = head.ok_or_else(|| Error::new(Kind::NotFound, format!("run {run} is gone")))?;
+    let tip = Tip::read_whole(repo, run, head)?;
+    if tip.state.run.kind == RunKind::Flow {
+        return Ok(tip);
+    }
+    let message = format!("run {} is no flow run: it is a graph of nodes", tip.state.run.slug);
+    Err(Error::failed(message).hint(format!("aynig orch show {}", tip.state.run.slug)))
+}
+
+/// The drivers that match a glob, as a pass here judges them.
+fn drivers(
+    repo: &Repo,
+    process: &Process,
+    authority: &Authority,
+    pattern: &str,
+) -> Result<HashMap<String, BranchView>, Error> {
+    let mut options = survey_options(repo, process, None)?;
+    let globs = settings::globs("--branch", &[pattern.to_owned()])?;
+    options.selection = Selection { globs, ..options.selection };
+    let query = Query { options, one: None, named: true, filter: Filter::default() };
+    let seen = look(repo, authority, &query, clock::wall_seconds())?;
+    Ok(seen.rows.into_iter().map(|row| (row.branch.clone(), row)).collect())
+}
+
+/// The driver of one run.
+fn driver_row(
+    repo: &Repo,
+    process: &Process,
+    authority: &Authority,
+    branch: &BranchName,
+) -> Result<Option<BranchView>, Error> {
+    let name = branch.to_string();
+    let mut rows = drivers(repo, process, authority, &globset::escape(&name))?;
+    Ok(rows.remove(&name))
+}
+
+/// The step that a run is at.
+fn step_of(repo: &Repo, tip: &Tip) -> Option<String> {
+    let flow = tip.state.run.flow.as_ref()?;
+    let begun = !tip.state.steps.is_empty() || flow.begins_at.is_some();
+    let entry = if begun { None } else { entry_of(repo, tip, flow).ok()? };
+    current_step(&tip.state, entry.as_deref())
+}
+
+/// The open question of a gate.
+fn question(state: &State) -> Option<&Approval> {
+    state.approvals.values().find(|approval| approval.resolution.is_none())
+}
+
+/// Where a run stands.
+fn stands(state: &State, step: Option<&str>, row: Option<&BranchView>) -> Standing {
+    let run = &state.run;
+    let worked = |opcode| matches!(opcode, Opcode::RunAgent | Opcode::RunValidation | Opcode::Rollback);
+    let last = state.steps.values().rev().find(|step| worked(step.opcode));
+    Facts {
+        slug: run.slug.as_str(),
+        status: Some(run.status),
+        verdict: run.verdict,
+        termination: run.termination.as_deref(),
+        waiting_for: run.waiting_for.as_deref(),
+        step,
+        asks: question(state).is_some(),
+        rolled_back: last.is_none_or(|last| last.opcode == Opcode::Rollback),
+        proposal: state.workspaces.values().find_map(|workspace| workspace.pr_url.as_deref()),
+        driver: row.map(|row| Driver {
+            kind: row.label(),
+            lease: row.lease.as_ref().map(|lease| (lease.runner.as_str(), lease.expires_at)),
+            unable: &row.unable,
+            not_before: row.not_before,
+            moves: row.deferred.is_some() || row.preferred.is_some(),
+            reason: row.reason.as_deref(),
+        }),
+    }
+    .standing()
+}

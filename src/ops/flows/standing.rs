@@ -1,0 +1,330 @@
+//! Where a flow run stands: a pure function of its ledger and of its driver.
+//!
+//! Invariant: each standing of a run that goes no further by itself names a command to type.
+
+use serde::Serialize;
+
+use crate::clock;
+use crate::contract::unable::Unable;
+use crate::model::run::{RunStatus, Verdict};
+
+/// What a run is doing, or waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// A host works on a step.
+    Working,
+    /// A step is due, and any runner may begin it.
+    Due,
+    /// A step is due at a time.
+    Parked,
+    /// A person answers the question of a gate.
+    Gate,
+    /// A person paused it, or a limit did.
+    Paused,
+    /// A person has to look: nothing would carry it on.
+    Stuck,
+    /// It has ended.
+    Ended,
+}
+
+impl Place {
+    /// The word in JSON.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Working => "working",
+            Self::Due => "due",
+            Self::Parked => "parked",
+            Self::Gate => "gate",
+            Self::Paused => "paused",
+            Self::Stuck => "stuck",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+/// How a run ended for `aynig flow start --wait`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Its verdict is `succeeded`.
+    Succeeded,
+    /// A person is needed.
+    NeedsPerson,
+    /// Any other end.
+    Other,
+}
+
+impl End {
+    /// How a run ended that stands here. `None` while it goes on by itself.
+    #[must_use]
+    pub fn of(place: Place, verdict: Option<Verdict>) -> Option<Self> {
+        match (place, verdict) {
+            (Place::Working | Place::Due | Place::Parked, _) => None,
+            (Place::Gate | Place::Paused | Place::Stuck, _) => Some(Self::NeedsPerson),
+            (Place::Ended, Some(Verdict::Succeeded)) => Some(Self::Succeeded),
+            (Place::Ended, _) => Some(Self::Other),
+        }
+    }
+}
+
+/// What is known of a run.
+#[derive(Debug, Default)]
+pub(super) struct Facts<'a> {
+    pub(super) slug: &'a str,
+    pub(super) status: Option<RunStatus>,
+    pub(super) verdict: Option<Verdict>,
+    pub(super) termination: Option<&'a str>,
+    pub(super) waiting_for: Option<&'a str>,
+    /// The step that is due or under way.
+    pub(super) step: Option<&'a str>,
+    /// Whether the question of a gate is open.
+    pub(super) asks: bool,
+    /// Whether it was rolled back last, so that there is nothing to take back.
+    pub(super) rolled_back: bool,
+    /// The address of its proposal.
+    pub(super) proposal: Option<&'a str>,
+    /// Its driver. `None` if there is no such branch here.
+    pub(super) driver: Option<Driver<'a>>,
+}
+
+/// What the survey says about a driver.
+#[derive(Debug, Default)]
+pub(super) struct Driver<'a> {
+    pub(super) kind: &'a str,
+    /// The holder of its lease, and the end of that, in seconds since the epoch.
+    pub(super) lease: Option<(&'a str, i64)>,
+    /// Hosts that handed the step back.
+    pub(super) unable: &'a [Unable],
+    /// The date that it is parked until, in seconds since the epoch.
+    pub(super) not_before: Option<i64>,
+    /// Whether the next pass moves it, or another runner may: a state waits for it, or it is left to somebody.
+    pub(super) moves: bool,
+    /// Why it is not run, in words.
+    pub(super) reason: Option<&'a str>,
+}
+
+/// Where a run stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// In a word.
+    pub place: Place,
+    /// In a sentence.
+    pub words: String,
+    /// The commands that carry it on, or show more.
+    pub next: Vec<String>,
+}
+
+impl Facts<'_> {
+    pub(super) fn standing(&self) -> Standing {
+        let step = self.step.unwrap_or("its next step");
+        match self.status {
+            Some(status) if status.is_ended() => self.ended(status),
+            Some(RunStatus::Paused) => {
+                let why = self.waiting_for.unwrap_or("a person carries it on");
+                self.at(Place::Paused, format!("paused at {step}: {why}"), &["flow resume"])
+            }
+            _ if self.asks => {
+                let asked = self.waiting_for.unwrap_or("an answer");
+                let words = format!("waits at {step} for {asked}");
+                self.at(Place::Gate, words, &["flow approve", "flow reject --comment TEXT"])
+            }
+            _ => self.driven(step),
+        }
+    }
+
+    fn at(&self, place: Place, words: String, next: &[&str]) -> Standing {
+        Standing { place, words, next: next.iter().map(|verb| self.command(verb)).collect() }
+    }
+
+    /// A subcommand with the run as its first argument.
+    fn command(&self, verb: &str) -> String {
+        match verb.split_once(" --") {
+            Some((verb, options)) => format!("aynig {verb} {} --{options}", self.slug),
+            None => format!("aynig {verb} {}", self.slug),
+        }
+    }
+
+    fn ended(&self, status: RunStatus) -> Standing {
+        let word = self.verdict.map_or_else(|| status.word(), Verdict::word);
+        let how = self.termination.filter(|how| *how != "completed").map(|how| format!(": {how}"));
+        let words = format!("ended: {word}{}", how.unwrap_or_default());
+        let next: &[&str] = match self.verdict {
+            Some(Verdict::Succeeded) if self.proposal.is_none() => &["publish"],
+            Some(Verdict::Succeeded) => &["flow log"],
+            _ if self.rolled_back => &["flow log"],
+            _ => &["flow log", "flow rollback"],
+        };
+        self.at(Place::Ended, words, next)
+    }
+
+    /// A run that is neither ended nor paused, and asks nobody: its driver decides.
+    fn driven(&self, step: &str) -> Standing {
+        let Some(driver) = &self.driver else {
+            let words = format!(
+                "{step} is due, and its driver is not here: fetch it, or look at the run where it is decided"
+            );
+            return self.at(Place::Stuck, words, &["orch doctor"]);
+        };
+        let unable = driver.unable.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        match (driver.kind, driver.lease) {
+            ("working", Some((runner, until))) => {
+                let until = clock::format_utc(until);
+                let words =
+                    format!("{runner} works on {step} (its lease ends at {until}, if it is not renewed)");
+                Standing { place: Place::Working, words, next: Vec::new() }
+            }
+            ("expired", lease) => {
+                let runner = lease.map_or("its runner", |(runner, _)| runner);
+                let words = format!("{runner} worked on {step} and is gone; the next runner takes it over");
+                Standing { place: Place::Due, words, next: vec!["aynig run".to_owned()] }
+            }
+            ("ready", _) if unable.is_empty() => {
+                let words = format!("{step} is due; a runner begins it");
+                Standing { place: Place::Due, words, next: vec!["aynig run".to_owned()] }
+            }
+            ("ready", _) => {
+                let words = format!("{step} is due, and {unable}; another host may run it");
+                Standing { place: Place::Due, words, next: vec!["aynig run".to_owned()] }
+            }
+            ("parked", _) => {
+                let until = driver.not_before.map(|until| format!(" at {}", clock::format_utc(until)));
+                let why = if unable.is_empty() { String::new() } else { format!("; {unable}") };
+                let words = format!("{step} is due{}{why}", until.unwrap_or_default());
+                let elsewhere = if unable.is_empty() { "" } else { "; another host may run it at once" };
+                let next = if unable.is_empty() { Vec::new() } else { vec!["aynig run".to_owned()] };
+                Standing { place: Place::Parked, words: format!("{words}{elsewhere}"), next }
+            }
+            (_, _) if driver.moves => {
+                let why = driver.reason.map(|why| format!("; {why}")).unwrap_or_default();
+                let words = format!("{step} is due{why}");
+                Standing { place: Place::Due, words, next: vec!["aynig run".to_owned()] }
+            }
+            (kind, _) => {
+                let why = self.waiting_for.or(driver.reason).map(|why| format!(": {why}"));
+                let words = format!(
+                    "{step} is due, and its driver {}{}",
+                    driver_words(kind),
+                    why.unwrap_or_default()
+                );
+                self.at(Place::Stuck, words, &["flow log", "orch doctor"])
+            }
+        }
+    }
+}
+
+fn driver_words(kind: &str) -> &str {
+    match kind {
+        "stalled" => "is stalled",
+        "invalid" => "cannot be read",
+        "rests" => "rests",
+        _ => "is not run here",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts<'a>(status: RunStatus, kind: &'a str) -> Facts<'a> {
+        let driver = Some(Driver { kind, lease: Some(("host-a", 60)), ..Driver::default() });
+        Facts { slug: "0a1b2c3d", status: Some(status), step: Some("fix"), driver, ..Facts::default() }
+    }
+
+    /// CONTRACT 20.14
+    #[test]
+    fn each_standing_has_a_place_and_a_next_step() {
+        use RunStatus::{Completed, Failed, Paused, Running, Stopped};
+        let gate = || Facts { asks: true, waiting_for: Some("approval of plan"), ..facts(Running, "rests") };
+        let ended = |status, verdict| Facts { verdict: Some(verdict), ..facts(status, "rests") };
+        let done = || ended(Completed, Verdict::Succeeded);
+        let unable = [Unable { runner: "host-b".to_owned(), why: "no claude".to_owned() }];
+        let handed_back = |kind| {
+            let driver = Driver { kind, unable: &unable, not_before: Some(0), ..Driver::default() };
+            Facts { driver: Some(driver), ..facts(Running, kind) }
+        };
+        let rows: [(Facts<'_>, Place, &str, &[&str]); 14] = [
+            (facts(Running, "working"), Place::Working, "host-a works on fix", &[]),
+            (facts(Running, "expired"), Place::Due, "host-a worked on fix and is gone", &["aynig run"]),
+            (facts(Running, "ready"), Place::Due, "fix is due", &["aynig run"]),
+            (facts(Running, "parked"), Place::Parked, "fix is due", &[]),
+            (handed_back("parked"), Place::Parked, "host-b cannot do it: no claude", &["aynig run"]),
+            (
+                handed_back("ready"),
+                Place::Due,
+                "host-b cannot do it: no claude; another host",
+                &["aynig run"],
+            ),
+            (
+                facts(Running, "stalled"),
+                Place::Stuck,
+                "is stalled",
+                &["aynig flow log 0a1b2c3d", "aynig orch doctor 0a1b2c3d"],
+            ),
+            (
+                Facts { driver: None, ..facts(Running, "") },
+                Place::Stuck,
+                "is not here",
+                &["aynig orch doctor 0a1b2c3d"],
+            ),
+            (
+                gate(),
+                Place::Gate,
+                "waits at fix for approval of plan",
+                &["aynig flow approve 0a1b2c3d", "aynig flow reject 0a1b2c3d --comment TEXT"],
+            ),
+            (
+                Facts { waiting_for: Some("tokens: 9 of 8"), ..facts(Paused, "rests") },
+                Place::Paused,
+                "tokens: 9 of 8",
+                &["aynig flow resume 0a1b2c3d"],
+            ),
+            (done(), Place::Ended, "ended: succeeded", &["aynig publish 0a1b2c3d"]),
+            (
+                Facts { proposal: Some("https://x"), ..done() },
+                Place::Ended,
+                "succeeded",
+                &["aynig flow log 0a1b2c3d"],
+            ),
+            (
+                Facts { termination: Some("error: no route"), ..ended(Failed, Verdict::Failed) },
+                Place::Ended,
+                "ended: failed: error: no route",
+                &["aynig flow log 0a1b2c3d", "aynig flow rollback 0a1b2c3d"],
+            ),
+            (
+                Facts { rolled_back: true, ..ended(Stopped, Verdict::Stopped) },
+                Place::Ended,
+                "ended: stopped",
+                &["aynig flow log 0a1b2c3d"],
+            ),
+        ];
+        for (facts, place, words, next) in rows {
+            let standing = facts.standing();
+            assert_eq!(
+                (standing.place, &standing.next[..]),
+                (place, &next.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>()[..]),
+                "{facts:?}"
+            );
+            assert!(standing.words.contains(words), "{}", standing.words);
+        }
+    }
+
+    /// CONTRACT 20.14
+    #[test]
+    fn ends_for_those_who_wait() {
+        for place in [Place::Working, Place::Due, Place::Parked] {
+            assert_eq!(End::of(place, None), None);
+        }
+        for place in [Place::Gate, Place::Paused, Place::Stuck] {
+            assert_eq!(End::of(place, None), Some(End::NeedsPerson));
+        }
+        assert_eq!(End::of(Place::Ended, Some(Verdict::Succeeded)), Some(End::Succeeded));
+        for verdict in
+            [Verdict::Rejected, Verdict::TimedOut, Verdict::Failed, Verdict::Stopped, Verdict::Stalled]
+        {
+            assert_eq!(End::of(Place::Ended, Some(verdict)), Some(End::Other));
+        }
+        assert_eq!(End::of(Place::Ended, None), Some(End::Other));
+    }
+}

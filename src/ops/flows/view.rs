@@ -1,0 +1,332 @@
+//! One flow run, as it is shown: `aynig flow show --json` is this object.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::standing::{End, Place, Standing};
+use super::{driver, driver_row, question, stands, step_of};
+use crate::clock;
+use crate::contract::unable::Unable;
+use crate::engine::record::manifest::Manifest;
+use crate::engine::record::project::context;
+use crate::engine::record::{attempts, project};
+use crate::git::Repo;
+use crate::journal::artifacts::{is_here, place};
+use crate::journal::directory::RunDirectory;
+use crate::journal::sync;
+use crate::ledger::Tip;
+use crate::model::ids::RunId;
+use crate::model::state::State;
+use crate::model::step::{Opcode, Outcome, Step};
+use crate::ops::app::Process;
+use crate::ops::error::Error;
+use crate::ops::runs;
+use crate::ops::view::Time;
+use crate::ops::view::branch::BranchView;
+use crate::runner::authority::Authority;
+use crate::words::error_chain;
+
+/// A flow run.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FlowRun {
+    /// Its id.
+    pub run_id: RunId,
+    /// What people type.
+    pub slug: String,
+    /// The branch that runners step.
+    pub driver: String,
+    /// The branch with the work.
+    pub work_branch: Option<String>,
+    /// The base, as a full ref name or a commit.
+    pub base_ref: String,
+    /// The commit of the base.
+    pub base_sha: String,
+    /// The worktree on this host.
+    pub worktree_path: Option<String>,
+    /// The run directory on this host.
+    pub run_directory: String,
+    /// The text for people.
+    pub label: String,
+    /// `workflow_id` of the flow.
+    pub workflow_id: String,
+    /// `version` of the flow.
+    pub workflow_version: u64,
+    /// The run's status.
+    pub status: &'static str,
+    /// How it ended.
+    pub termination: Option<String>,
+    /// What became of it.
+    pub verdict: Option<&'static str>,
+    /// The step under way or due.
+    pub current_step: Option<String>,
+    /// What it waits for.
+    pub waiting_for: Option<String>,
+    /// Where it stands, in a word.
+    pub place: Place,
+    /// Where it stands, in a sentence.
+    pub words: String,
+    /// Since when.
+    pub since: String,
+    /// The commands that carry it on, or show more.
+    pub next: Vec<String>,
+    /// The question of the gate that is open.
+    pub question: Option<String>,
+    /// The time of its creation.
+    pub created_at: String,
+    /// The time of its last change.
+    pub updated_at: String,
+    /// Tokens of all its steps, as they were reported.
+    pub total_tokens: u64,
+    /// Their cost in US dollars.
+    pub cost_usd: Option<f64>,
+    /// The holder of its driver's lease.
+    pub runner: Option<String>,
+    /// The end of that lease.
+    pub expires_at: Option<Time>,
+    /// The time that its driver is parked until.
+    pub not_before: Option<Time>,
+    /// The hosts that handed its step back, the newest last.
+    pub unable: Vec<UnableView>,
+    /// Its steps, in the order of their execution.
+    pub steps: Vec<StepView>,
+    /// The context of its workspace.
+    pub workspace: Value,
+}
+
+/// A host that handed a step back.
+#[derive(Debug, Serialize)]
+pub struct UnableView {
+    /// Its runner.
+    pub runner: String,
+    /// Why it cannot do it.
+    pub reason: String,
+}
+
+/// One execution of a step.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StepView {
+    /// The step of the flow.
+    pub id: String,
+    /// What it does.
+    pub opcode: Opcode,
+    /// How many times the step was entered, with this one.
+    pub visit: u64,
+    /// The attempt of this visit.
+    pub attempt: u64,
+    /// How it ended.
+    pub outcome: Option<Outcome>,
+    /// The next step, or `STOP`.
+    pub route: Option<String>,
+    /// The time of its start.
+    pub started_at: String,
+    /// The time of its end.
+    pub ended_at: Option<String>,
+    /// Its files.
+    pub artifacts: Vec<ArtifactView>,
+    /// Its place in the run, from 1.
+    pub number: u64,
+    /// A sentence about the outcome.
+    pub evidence: Option<String>,
+    /// The host that carried it out.
+    pub host: Option<String>,
+    /// The directory of its files on this host.
+    pub directory: Option<String>,
+}
+
+/// A file of a step.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ArtifactView {
+    /// What it is to the step.
+    pub role: String,
+    /// Its path on this host.
+    pub path: String,
+    /// Whether it is there.
+    pub available: bool,
+    /// Its media type.
+    pub media_type: String,
+    /// Bytes.
+    pub size: u64,
+    /// The SHA-256 of its content.
+    pub sha256: String,
+}
+
+/// Shows a run. Its files on this host are brought up to its ledger; `trouble` is told what went wrong with them.
+pub fn show(
+    repo: &Repo,
+    process: &Process,
+    authority: &Authority,
+    tip: &Tip,
+    trouble: &mut dyn FnMut(&str),
+) -> Result<FlowRun, Error> {
+    let directory = runs::directory(repo, tip.state.run.id)?;
+    let written = sync::sync(repo, &directory).and_then(|_| project(repo, &directory, tip));
+    if let Err(error) = written {
+        trouble(&format!("{}; the ledger is shown", error_chain(&error)));
+    }
+    let branch = driver(repo, &tip.state.run.slug)?;
+    let row = driver_row(repo, process, authority, &branch)?;
+    Ok(view(repo, tip, &directory, branch.to_string(), row))
+}
+
+/// A run with what is known of it here.
+fn view(
+    repo: &Repo,
+    tip: &Tip,
+    directory: &RunDirectory,
+    driver: String,
+    row: Option<BranchView>,
+) -> FlowRun {
+    let (state, run) = (&tip.state, &tip.state.run);
+    let step = step_of(repo, tip);
+    let Standing { place, words, next } = stands(state, step.as_deref(), row.as_ref());
+    let workspace = context(directory, state).unwrap_or(Value::Null);
+    let text = |field: &str| workspace.get(field).and_then(Value::as_str).map(str::to_owned);
+    let asked = question(state);
+    let flow = run.flow.as_ref();
+    let lease = row.as_ref().and_then(|row| row.lease.as_ref());
+    FlowRun {
+        run_id: run.id,
+        slug: run.slug.to_string(),
+        driver,
+        work_branch: text("branch_name"),
+        base_ref: run.base_ref.clone(),
+        base_sha: run.base_sha.clone(),
+        worktree_path: text("worktree_path"),
+        run_directory: directory.path().display().to_string(),
+        label: run.label.clone(),
+        workflow_id: flow.map(|flow| flow.workflow_id.clone()).unwrap_or_default(),
+        workflow_version: flow.map_or(0, |flow| flow.version),
+        status: run.status.word(),
+        termination: run.termination.clone(),
+        verdict: run.verdict.map(|verdict| verdict.word()),
+        current_step: step,
+        waiting_for: run.waiting_for.clone(),
+        place,
+        words,
+        since: since(state, place, row.as_ref()),
+        next,
+        question: asked.and_then(|approval| approval.context.clone()),
+        created_at: run.created_at.to_string(),
+        updated_at: run.updated_at.to_string(),
+        total_tokens: run.usage.total_tokens,
+        cost_usd: run.usage.cost_usd,
+        runner: lease.map(|lease| lease.runner.clone()),
+        expires_at: lease.map(|lease| Time(lease.expires_at)),
+        not_before: row.as_ref().and_then(|row| row.not_before).map(Time),
+        unable: row.iter().flat_map(|row| &row.unable).map(UnableView::of).collect(),
+        steps: steps(state, directory),
+        workspace,
+    }
+}
+
+impl UnableView {
+    fn of(unable: &Unable) -> Self {
+        Self { runner: unable.runner.clone(), reason: unable.why.clone() }
+    }
+}
+
+impl FlowRun {
+    /// How it ended for `--wait`. `None` while it goes on by itself.
+    #[must_use]
+    pub fn end(&self) -> Option<End> {
+        let succeeded = crate::model::run::Verdict::Succeeded;
+        End::of(self.place, (self.verdict == Some(succeeded.word())).then_some(succeeded))
+    }
+}
+
+/// Since when it stands there.
+fn since(state: &State, place: Place, row: Option<&BranchView>) -> String {
+    let asked = question(state).filter(|_| place == Place::Gate);
+    let moved = row.and_then(|row| row.committed_at);
+    match (place, asked, moved) {
+        (_, Some(approval), _) => approval.requested_at.to_string(),
+        (Place::Ended | Place::Paused, _, _) | (_, _, None) => state.run.updated_at.to_string(),
+        (_, _, Some(moved)) => clock::format_utc_millis(moved.saturating_mul(1000)),
+    }
+}
+
+/// The steps of a run with their files on this host.
+pub(super) fn steps(state: &State, directory: &RunDirectory) -> Vec<StepView> {
+    let mut recorded: HashMap<&str, Vec<(String, Manifest)>> = HashMap::new();
+    for step in state.steps.values() {
+        recorded.entry(step.id.as_str()).or_insert_with(|| {
+            let all = attempts(&directory.artifacts().join(step.id.as_str())).into_iter().rev();
+            let read = all.filter_map(|(_, path)| Some((path.display().to_string(), Manifest::read(&path)?)));
+            read.collect()
+        });
+    }
+    let found = |step: &Step| {
+        // An attempt that the ledger did not take may have the same number, and began at another time.
+        let own = recorded.get(step.id.as_str()).into_iter().flatten();
+        own.clone()
+            .find(|(_, manifest)| manifest.number == step.number && manifest.started_at == step.started_at)
+    };
+    state.steps.values().map(|step| step_view(state, directory, step, found(step))).collect()
+}
+
+fn step_view(
+    state: &State,
+    directory: &RunDirectory,
+    step: &Step,
+    recorded: Option<&(String, Manifest)>,
+) -> StepView {
+    let artifacts = match recorded {
+        Some((_, manifest)) => manifest
+            .artifacts
+            .iter()
+            .map(|listed| {
+                let path = directory.path().join(&listed.path);
+                ArtifactView {
+                    role: listed.role.word().to_owned(),
+                    available: is_file(&path),
+                    path: path.display().to_string(),
+                    media_type: listed.media_type.clone(),
+                    size: listed.size,
+                    sha256: listed.sha256.clone(),
+                }
+            })
+            .collect(),
+        None => of_ledger(state, directory, step),
+    };
+    StepView {
+        id: step.id.to_string(),
+        opcode: step.opcode,
+        visit: step.visit,
+        attempt: step.attempt,
+        outcome: step.outcome,
+        route: step.route.clone(),
+        started_at: step.started_at.to_string(),
+        ended_at: step.ended_at.map(|at| at.to_string()),
+        artifacts,
+        number: step.number,
+        evidence: step.evidence.clone(),
+        host: step.host.clone(),
+        directory: recorded.map(|(path, _)| path.clone()),
+    }
+}
+
+fn is_file(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|found| found.is_file())
+}
+
+/// The files of a step that another host carried out: those that the ledger knows.
+fn of_ledger(state: &State, directory: &RunDirectory, step: &Step) -> Vec<ArtifactView> {
+    let kept = step.record.as_ref().map(|record| &record.artifacts[..]).unwrap_or_default();
+    let known = kept.iter().filter_map(|kept| Some((kept, state.artifacts.get(&kept.artifact)?)));
+    known
+        .map(|(kept, artifact)| ArtifactView {
+            role: kept.role.clone(),
+            path: place(directory, artifact.id).display().to_string(),
+            available: is_here(directory, artifact),
+            media_type: artifact.media_type.clone(),
+            size: artifact.size,
+            sha256: artifact.sha256.clone(),
+        })
+        .collect()
+}
