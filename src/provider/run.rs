@@ -402,7 +402,11 @@ impl Conductor<'_> {
         }
         let last = last_line(&self.turn.evidence.join(files::STDERR));
         let kind = self.turn.provider.kind;
-        let verdict = judge(kind, self.cut, &self.account, &finished.how, last.as_deref());
+        let mut verdict = judge(kind, self.cut, &self.account, &finished.how, last.as_deref());
+        if !finished.ended.is_empty() {
+            let names: Vec<&str> = finished.ended.iter().map(|left| left.name.as_str()).collect();
+            verdict.words += &format!("; it left processes running, which were ended: {}", names.join(", "));
+        }
         let exit = match finished.how {
             supervise::How::Exited(code) => Some(code),
             _ => None,

@@ -197,6 +197,11 @@ fn nothing_outlives_a_turn() {
         let host = Host::new(kind, &format!("{LEFT}; {script}\nuntil [ -s other ]; do sleep 0.01; done"));
         let (ended, watch) = (host.run(), Stopwatch::start());
         assert_eq!(ended.how, How::Completed, "{kind:?}: {}", ended.evidence);
+        assert!(
+            ended.evidence.contains("it left processes running, which were ended: "),
+            "{}",
+            ended.evidence
+        );
         for name in ["child", "other"] {
             assert!(!is_alive(&host.await_file(name)), "{kind:?}: {name} is alive");
         }

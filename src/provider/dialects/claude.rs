@@ -30,7 +30,7 @@ pub(super) struct Claude {
 
 /// Its arguments.
 pub(super) fn args(task: &Task) -> Vec<String> {
-    const FIXED: [&str; 8] = [
+    const FIXED: [&str; 9] = [
         "-p",
         "--input-format",
         "stream-json",
@@ -38,7 +38,8 @@ pub(super) fn args(task: &Task) -> Vec<String> {
         "stream-json",
         "--verbose",
         "--include-partial-messages",
-        "--permission-prompt-tool=stdio",
+        "--permission-prompt-tool",
+        "stdio",
     ];
     let mut args: Vec<String> = FIXED.iter().map(ToString::to_string).collect();
     args.extend(task.posture.claude().into_iter().map(str::to_owned));
