@@ -15,12 +15,14 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+mod bounded;
 mod follow;
 mod free_space;
 mod holder;
 mod removal;
 mod tail;
 
+pub(crate) use bounded::Bounded;
 pub use follow::{Followed, News, follow};
 pub use free_space::{FreeSpace, free_space_text};
 pub use holder::process_with;

@@ -20,6 +20,12 @@
 //! | `prompt` | the text that an agent is given |
 //! | `gate` | GATE |
 //! | `question` | the question of a gate, and its answer |
+//! | [`validation`] | RUN_VALIDATION |
+//! | [`evaluation`] | EVALUATE |
+//! | [`policy`] | what a step may do |
+//! | [`record`] | what a step leaves |
+//! | `program`, `script` | runs one program; scripts of the base commit |
+//! | `stirred` | whether files are changing |
 //! | `salvage` | what an attempt that was cut off left in the worktree |
 //! | [`recover`] | after an attempt that was cut off |
 //! | [`hear`] | a live step hears that its run does not go on |
@@ -34,12 +40,15 @@ pub mod evaluation;
 mod gate;
 pub mod hear;
 pub mod policy;
+pub(crate) mod program;
 mod prompt;
 mod question;
 pub mod record;
 pub mod recover;
 mod salvage;
+pub(crate) mod script;
 pub mod start;
+mod stirred;
 pub mod validation;
 
 use std::ffi::OsString;
@@ -60,6 +69,9 @@ use crate::stop::Stop;
 use crate::supervise::Watchdog;
 use crate::workspace::Workspaces;
 use crate::workspace::refusal::{Refusal, Why};
+
+pub use program::Bounds;
+pub use stirred::Stirred;
 
 /// The name of the one node and of the one workspace of a flow run.
 pub const FLOW: &str = "flow";

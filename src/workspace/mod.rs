@@ -28,6 +28,7 @@
 //! | `leftovers` | what they left behind, for `clean` |
 //! | `record` | hooks, settings and refs before a step |
 //! | `tampering` | compares them with what there is after it |
+//! | `taken_back` | takes back what a step changed that must change nothing |
 //! | `withheld` | files that look like keys |
 //! | `settings` | git settings that execute, compared with those at the beginning |
 //! | `elsewhere` | workspaces that other hosts use, too |
@@ -59,6 +60,7 @@ mod settings;
 mod snapshot;
 mod steps;
 mod store;
+mod taken_back;
 mod tampering;
 mod withheld;
 
@@ -77,6 +79,7 @@ pub use remove::Removal;
 pub use rollback::{DISCARD, PRE_RUN, check_target, discard};
 pub use snapshot::Snapshot;
 pub use store::{Entry, Fault, count};
+pub use taken_back::{Before, Left, TakenBack};
 pub use tampering::{Change, How, Thing};
 
 /// Settings of workspaces.

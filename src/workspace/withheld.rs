@@ -1,7 +1,8 @@
 //! Files that look like keys are left out of snapshots (CONTRACT 15.16).
 //!
 //! A file that the branch has already, or that a commit of the agent has, stays. What is left out stays in the
-//! worktree, and is copied into the directory of the workspace.
+//! worktree, and is copied into the directory of the workspace. New files of tools that drive agents are left out as
+//! well, without a copy (CONTRACT 15.24).
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -48,6 +49,12 @@ const NAMES: [&str; 11] = [
 /// Ends of the names of such files.
 const ENDS: [&str; 7] = [".jks", ".kdbx", ".key", ".keystore", ".p12", ".pfx", ".ppk"];
 
+/// A directory for files of a run, at the top of a worktree.
+const SCRATCH: &str = ".tnh/";
+
+/// The report that a harness writes at the top.
+const REPORT: &str = "harness_report.json";
+
 /// Ends of names of samples, which have none.
 const SAMPLES: [&str; 5] = [".dist", ".example", ".sample", ".template", ".tmpl"];
 
@@ -62,8 +69,10 @@ impl Workspaces<'_> {
     ) -> Result<(CommitId, Vec<String>), Refusal> {
         let because =
             |error: &dyn std::error::Error| Refusal::because("look for keys among new files", error);
-        let found = self.new_keys(&worktree.path, old, tree).map_err(|error| because(&error))?;
-        if found.is_empty() {
+        let new = self.repo.new_paths(old, tree).map_err(|error| because(&error))?;
+        let (scratch, new): (Vec<BString>, Vec<BString>) = new.into_iter().partition(is_scratch);
+        let found = keys_among(&worktree.path, new);
+        if found.is_empty() && scratch.is_empty() {
             return Ok((tree, Vec::new()));
         }
         for path in &found {
@@ -72,7 +81,8 @@ impl Workspaces<'_> {
                 tracing::warn!(%path, %error, "could not be copied; it stays in the worktree");
             }
         }
-        let files: Vec<(&BString, Option<Vec<u8>>)> = found.iter().map(|path| (path, None)).collect();
+        let files: Vec<(&BString, Option<Vec<u8>>)> =
+            found.iter().chain(&scratch).map(|path| (path, None)).collect();
         let tree = self.repo.edit_tree(Some(tree), &files).map_err(|error| because(&error))?;
         Ok((tree, found.iter().map(|path| path.to_str_lossy().into_owned()).collect()))
     }
@@ -82,9 +92,7 @@ impl Workspaces<'_> {
     /// The files of the tree `new` that look like keys and are not in the tree `old`. Their contents are read below
     /// `top`.
     fn new_keys(&self, top: &Path, old: CommitId, new: CommitId) -> Result<Vec<BString>, CommitError> {
-        let place = |path: &BString| top.join(OsStr::from_bytes(path));
-        let is_one = |path: &BString| is_named_like_one(path.as_bstr()) || has_key(&place(path));
-        Ok(self.repo.new_paths(old, new)?.into_iter().filter(is_one).collect())
+        Ok(keys_among(top, self.repo.new_paths(old, new)?))
     }
 
     /// The keys among the files below `top` that the rescue ref has and the commit `to` has not.
@@ -100,6 +108,18 @@ impl Workspaces<'_> {
         let keys = self.new_keys(top, old, new)?;
         Ok(keys.iter().map(|path| PathBuf::from(OsStr::from_bytes(path))).collect())
     }
+}
+
+/// Those of some files below `top` that look like keys.
+fn keys_among(top: &Path, paths: Vec<BString>) -> Vec<BString> {
+    let place = |path: &BString| top.join(OsStr::from_bytes(path));
+    let is_one = |path: &BString| is_named_like_one(path.as_bstr()) || has_key(&place(path));
+    paths.into_iter().filter(is_one).collect()
+}
+
+/// Whether a file is one of a run, and none of the work.
+fn is_scratch(path: &BString) -> bool {
+    path.starts_with(SCRATCH.as_bytes()) || path == REPORT
 }
 
 /// Whether a file with this path has secrets, by its name.

@@ -294,3 +294,23 @@ fn a_namespace_hides_no_branch() {
     assert_eq!(repo.state("task"), "done", "{}{}", out(&output), err(&output));
     repo.assert_tidy();
 }
+
+/// CONTRACT 20.16
+#[test]
+fn lines_of_validators_and_planners_are_settings() {
+    let repo = Repo::new();
+    repo.git(["config", "aynig.validator.unit-tests", "make check"]);
+    repo.git(["config", "aynig.evaluator", "judge"]);
+    repo.git(["config", "aynig.evaluator.strict", "judge --strict"]);
+    repo.git(["config", "aynig.validators.lint", "x"]);
+    let output = repo.aynig(["status"]);
+    let text = err(&output);
+    assert!(text.contains("unknown setting aynig.validators.lint"), "{text}");
+    assert_eq!(text.matches("unknown setting").count(), 1, "{text}");
+    let store = aynig::git::Store::open(&repo.path, &aynig::git::repo::open::GitVariables::default(), None);
+    let opened = store.expect("a repository").handle();
+    let lines = aynig::ops::settings::lines::validators(&opened).expect("settings");
+    assert_eq!(lines, [("unit-tests".to_owned(), "make check".to_owned())].into());
+    let lines = aynig::ops::settings::lines::evaluators(&opened).expect("settings");
+    assert_eq!(lines.keys().collect::<Vec<_>>(), ["", "strict"]);
+}

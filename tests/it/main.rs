@@ -128,6 +128,7 @@ mod unable;
 mod unattended;
 mod unconcluded;
 mod untouched;
+mod validation;
 mod wait;
 mod waits_for;
 mod words;

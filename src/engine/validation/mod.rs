@@ -3,6 +3,9 @@
 //! Invariant: what a validator prints, writes or leaves running ends with it. The worktree is as it was before, but for
 //! golden files that were proposed.
 
+mod aftermath;
+mod artifacts;
+mod check;
 mod report;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,14 +13,22 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::clock::Stopwatch;
 use crate::contract::ids::CommitId;
-use crate::engine::policy::{Rules, Violation};
-use crate::flow::document::Validator;
+use crate::engine::policy::{self, Rules, Violation};
+use crate::engine::program::Bounds;
+use crate::engine::record::Role;
+use crate::engine::script::Values;
+use crate::flow::document::{Runs, Validator};
 use crate::model::step::Outcome;
 use crate::stop::Stop;
 use crate::supervise::Watchdog;
+use crate::words::pluralize;
 use crate::workspace::Workspaces;
 use crate::workspace::context::Context;
+use crate::workspace::refusal::Refusal;
+
+use check::{Found, PYTHON, check, find_harness};
 
 pub use report::{MAX_REPORT, Report};
 
@@ -34,7 +45,7 @@ pub struct Validation<'a> {
     pub validators: &'a [Validator],
     /// The values of the flow's inputs. Optional ones without a value are empty.
     pub inputs: &'a BTreeMap<String, String>,
-    /// The command lines of this host, by name (`aynig.validator.<name>`).
+    /// The command lines of this host, by [`setting_name`] (`aynig.validator.<name>`).
     pub builtins: &'a BTreeMap<String, String>,
     /// The environment of the validators, complete.
     pub environment: &'a [(OsString, OsString)],
@@ -48,17 +59,6 @@ pub struct Validation<'a> {
     pub stop: &'a Stop,
     /// Ends what it started if this process is killed.
     pub watchdog: Option<&'a Watchdog>,
-}
-
-/// Limits of a step that runs programs.
-#[derive(Debug, Clone, Copy)]
-pub struct Bounds {
-    /// The longest time of the step.
-    pub wall: Option<Duration>,
-    /// The longest time without output and without a change in the worktree.
-    pub idle: Option<Duration>,
-    /// Time between SIGTERM and SIGKILL.
-    pub grace: Duration,
 }
 
 /// A validation that is over.
@@ -76,6 +76,8 @@ pub struct Validated {
     pub goldens: BTreeSet<String>,
     /// Files below the evidence directory.
     pub kept: Vec<KeptFile>,
+    /// The report of all validators, below the evidence directory. `None` if nothing was run.
+    pub report: Option<PathBuf>,
 }
 
 /// How a step of this room ended.
@@ -144,14 +146,160 @@ impl Check {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptFile {
     /// What it is to the step.
-    pub role: &'static str,
+    pub role: Role,
     /// Its path, below the evidence directory.
     pub path: PathBuf,
     /// Its media type.
     pub media_type: &'static str,
 }
 
+impl KeptFile {
+    pub(crate) fn new(role: Role, path: impl Into<PathBuf>, media_type: &'static str) -> Self {
+        Self { role, path: path.into(), media_type }
+    }
+}
+
+/// The name of a setting for a validator or a planner: git's names of settings have no `_`, and capital letters are the
+/// same as small ones.
+#[must_use]
+pub fn setting_name(name: &str) -> String {
+    name.replace('_', "-").to_ascii_lowercase()
+}
+
+/// What this host lacks to run these validators, in words.
+#[must_use]
+pub fn lacking(validators: &[Validator], builtins: &BTreeMap<String, String>) -> Vec<String> {
+    let is_missing = |validator: &&Validator| {
+        matches!(validator.runs, Runs::Builtin) && !builtins.contains_key(&setting_name(&validator.name))
+    };
+    let words = |validator: &Validator| {
+        let name = &validator.name;
+        format!("the validator {name} (`git config aynig.validator.{} COMMAND`)", setting_name(name))
+    };
+    validators.iter().filter(is_missing).map(words).collect()
+}
+
+/// Runs the validators, and puts the worktree back. An error is one of our own files, or of git: what is in the worktree
+/// then stays there.
+pub fn validate(step: &Validation<'_>) -> Result<Validated, Refusal> {
+    let lacking = step.lacking();
+    if !lacking.is_empty() {
+        let evidence = format!("this host lacks {}", lacking.join(", "));
+        return Ok(Validated::ended(End::Unable(lacking), evidence));
+    }
+    let before = step.workspaces.note(step.context)?;
+    let (watch, mut checks, mut kept) = (Stopwatch::start(), Vec::new(), Vec::new());
+    let mut is_stopped = false;
+    for (index, validator) in step.validators.iter().enumerate() {
+        let left = step.limits.wall.map(|wall| wall.saturating_sub(watch.elapsed()));
+        is_stopped |= step.stop.cause().is_some();
+        if is_stopped {
+            break;
+        }
+        if left == Some(Duration::ZERO) {
+            checks.push(Check::not_run(validator));
+            continue;
+        }
+        let label = format!("{:02}-{}", index + 1, validator.name);
+        let because = |error: std::io::Error| Refusal::because(&format!("keep what {label} left"), &error);
+        let (done, files, stopped) = check(step, validator, left, &label).map_err(because)?;
+        kept.extend(files);
+        checks.push(done);
+        is_stopped |= stopped;
+    }
+    let after = aftermath::take_back(step, &before, &mut checks, &mut kept)?;
+    let worst = checks.iter().map(|check| check.outcome).max_by_key(|outcome| badness(*outcome));
+    let mut outcome = worst.unwrap_or(Outcome::Completed);
+    let mut evidence = sentence(&checks);
+    if !after.violations.is_empty() {
+        outcome = Outcome::KilledPolicy;
+        evidence = format!("{evidence}; {}", policy::sentence(&after.violations));
+    }
+    if !after.goldens.is_empty() {
+        evidence = format!("{evidence}; {}", pluralize(after.goldens.len(), "proposed golden file"));
+    }
+    let end = if is_stopped { End::Stopped } else { End::Outcome(outcome) };
+    let report = aftermath::write_report(step, &checks, &after, &end, &mut kept)?;
+    let (violations, goldens) = (after.violations, after.goldens);
+    Ok(Validated { end, evidence, checks, violations, goldens, kept, report: Some(report) })
+}
+
+/// The order of outcomes, the best first.
+fn badness(outcome: Outcome) -> usize {
+    let order = [
+        Outcome::Completed,
+        Outcome::Error,
+        Outcome::KilledIdle,
+        Outcome::KilledTimeout,
+        Outcome::KilledPolicy,
+    ];
+    order.iter().position(|one| *one == outcome).unwrap_or(order.len())
+}
+
+/// A sentence about validators: those that failed.
+fn sentence(checks: &[Check]) -> String {
+    let failed: Vec<String> = checks
+        .iter()
+        .filter(|check| check.outcome != Outcome::Completed)
+        .map(|check| format!("{} {}", check.name, check.how))
+        .collect();
+    match (failed.as_slice(), checks.len()) {
+        ([], count) => format!("{} passed", pluralize(count, "validator")),
+        (failed, 1) => failed.join("; "),
+        (failed, count) => format!("{} of {count} validators failed: {}", failed.len(), failed.join("; ")),
+    }
+}
+
+impl Validation<'_> {
+    fn values(&self) -> Values<'_> {
+        Values { inputs: self.inputs, run: &self.context.run_id }
+    }
+
+    fn line_of(&self, name: &str) -> Option<&str> {
+        self.builtins.get(&setting_name(name)).map(String::as_str)
+    }
+
+    /// What this host lacks. A harness may come to be only by a validator before it: its interpreter counts if it is
+    /// there already.
+    fn lacking(&self) -> Vec<String> {
+        let mut lacking = lacking(self.validators, self.builtins);
+        let needs_python = |validator: &Validator| {
+            let path = match &validator.runs {
+                Runs::Harness { script: Some(script), .. } => self.values().entrypoint(script).ok(),
+                Runs::Harness { script: None, .. } => Some(validator.name.clone()),
+                Runs::Builtin | Runs::Script(_) => None,
+            };
+            path.is_some_and(|path| {
+                matches!(find_harness(&self.context.worktree_path, &path), Found::Python(_))
+            })
+        };
+        if self.validators.iter().any(needs_python) && self.python().is_none() {
+            lacking.push(format!("{PYTHON} in its PATH"));
+        }
+        lacking
+    }
+}
+
+impl Check {
+    fn not_run(validator: &Validator) -> Self {
+        Self {
+            name: validator.name.clone(),
+            kind: check::kind(validator),
+            outcome: Outcome::KilledTimeout,
+            exit_code: None,
+            how: "was not run: the time of the step was over".to_owned(),
+            elapsed: Duration::ZERO,
+            report: None,
+        }
+    }
+}
+
 impl Validated {
+    fn ended(end: End, evidence: String) -> Self {
+        let (checks, violations, kept) = (Vec::new(), Vec::new(), Vec::new());
+        Self { end, evidence, checks, violations, goldens: BTreeSet::new(), kept, report: None }
+    }
+
     /// The exit codes, by the names of the validators.
     #[must_use]
     pub fn exit_codes(&self) -> BTreeMap<String, i32> {

@@ -69,7 +69,24 @@ impl Repo {
         index: CommitId,
     ) -> Result<(), ProcessError> {
         worktree.fill(files)?;
-        worktree.git(["read-tree", "--reset", "-i", &index.to_string()]).run()?;
+        self.reset_index(worktree, index)
+    }
+
+    /// The same for a worktree with the files of `now`: those that `files` does not have are removed.
+    pub(crate) fn take_back(
+        &self,
+        worktree: &Worktree,
+        now: CommitId,
+        files: CommitId,
+        index: CommitId,
+    ) -> Result<(), ProcessError> {
+        // Git removes only files that the index has.
+        self.reset_index(worktree, now)?;
+        self.restore_files(worktree, files, index)
+    }
+
+    fn reset_index(&self, worktree: &Worktree, tree: CommitId) -> Result<(), ProcessError> {
+        worktree.git(["read-tree", "--reset", "-i", &tree.to_string()]).run()?;
         // Exits with 1 if a file differs.
         worktree.git(["update-index", "-q", "--refresh"]).run_unchecked().map(drop)
     }

@@ -10,6 +10,7 @@
 //! | `revspec` | resolves a revision without guessing, and reads the files of its tree |
 //! | `signatures` | what git reports about the signatures of commits |
 //! | `differences` | what differs between two trees |
+//! | `extract` | writes files of a commit beside a checkout |
 //! | `landed` | whether a branch has the contents of a commit |
 //! | `merge` | merges of trees, without a checkout |
 //! | `quarantine` | the objects of a push that a hook has not accepted yet |
@@ -21,6 +22,7 @@ pub mod commits;
 pub mod differences;
 pub mod digest;
 pub mod edit;
+pub(crate) mod extract;
 pub(crate) mod landed;
 pub(crate) mod merge;
 pub mod quarantine;

@@ -31,8 +31,12 @@ const PLAIN: Key = Key {
     help: "",
 };
 
+const fn line(name: &'static str, help: &'static str) -> Key {
+    Key { name, group: Group::Workspace, help, ..PLAIN }
+}
+
 /// All settings, in the order of their options in help texts.
-pub static KEYS: [Key; 38] = [
+pub static KEYS: [Key; 41] = [
     Key {
         name: "role",
         group: Group::Role,
@@ -423,4 +427,11 @@ pub static KEYS: [Key; 38] = [
         help: "The name of this runner in leases",
         ..PLAIN
     },
+    // `lines` reads these.
+    line(
+        "validator.NAME",
+        "The command line for `sh` of the validator NAME in flows (`tests`, `lint` and the like)",
+    ),
+    line("evaluator", "The command line for `sh` of the planner in flows that name none"),
+    line("evaluator.NAME", "The command line for `sh` of the planner that flows call NAME"),
 ];

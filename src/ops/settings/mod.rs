@@ -7,6 +7,7 @@
 
 mod key;
 pub mod keys;
+pub mod lines;
 pub mod providers;
 mod read;
 mod values;
@@ -28,6 +29,7 @@ use crate::runner::options::{CurrentBranch, Takeover, Trust};
 
 use super::error::Error;
 use keys::{Fallback, Group, KEYS, Key, Value};
+use read::NAME;
 pub use values::Settings;
 
 /// Values of settings that the caller was given, in its order.
@@ -156,6 +158,8 @@ pub fn mistakes(repo: &Repo) -> Vec<Error> {
         Settings::read(repo, |key| key.group == Group::Role).map(drop),
         workspace(repo).map(drop),
         remote(repo).map(drop),
+        lines::validators(repo).map(drop),
+        lines::evaluators(repo).map(drop),
     ];
     let agents = providers::names(repo).into_iter().map(|name| providers::provider(repo, &name).map(drop));
     results.into_iter().chain(agents).filter_map(Result::err).collect()
@@ -312,16 +316,17 @@ pub fn unknown(repo: &Repo) -> Vec<String> {
 }
 
 fn is(entry: &Setting, key: &Key) -> bool {
-    entry.name.eq_ignore_ascii_case(key.name)
+    let Some(family) = key.name.strip_suffix(NAME) else { return entry.name.eq_ignore_ascii_case(key.name) };
+    entry.name.split_once('.').is_some_and(|(head, _)| head.eq_ignore_ascii_case(family))
 }
 
 fn key_of(entry: &Setting) -> Option<&'static Key> {
     KEYS.iter().find(|key| is(entry, key))
 }
 
-/// Returns the documented name of a setting. A misspelt one is shown as written.
+/// Returns the documented name of a setting. A misspelt one is shown as written, and one of a family.
 fn shown(entry: &Setting) -> &str {
-    key_of(entry).map_or(&entry.name, |key| key.name)
+    key_of(entry).map_or(&entry.name, |key| if key.name.ends_with(NAME) { &entry.name } else { key.name })
 }
 
 /// Describes a setting's value, and its file.

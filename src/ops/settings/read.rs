@@ -5,6 +5,9 @@ use std::ops::RangeInclusive;
 
 use crate::contract::duration::{FORMS, parse_duration};
 
+/// The end of the name of a family of settings: one for each name.
+pub(super) const NAME: &str = ".NAME";
+
 /// Reads a text.
 pub(super) fn text(value: &OsStr) -> Result<&str, String> {
     value.to_str().ok_or_else(|| "it is not UTF-8".to_owned())

@@ -48,11 +48,23 @@ fn an_agent_works_in_the_worktree_and_its_work_is_a_commit() {
     assert_eq!(file("made"), "made");
     assert_eq!(repo.git(["status", "--porcelain"]).trim(), "?? dirty");
     let manifest = run.directory.join("artifacts/implement/manifest.json");
-    let manifest: Value = serde_json::from_slice(&std::fs::read(manifest).expect("a manifest")).expect("JSON");
+    let manifest: Value =
+        serde_json::from_slice(&std::fs::read(manifest).expect("a manifest")).expect("JSON");
     assert_eq!(manifest["termination"], "completed");
-    let roles: Vec<&str> =
-        manifest["artifacts"].as_array().expect("a list").iter().filter_map(|one| one["role"].as_str()).collect();
-    for role in ["prompt", "runner_transcript", "runner_final_response", "runner_metadata", "policy_summary", "workspace_diff"] {
+    let roles: Vec<&str> = manifest["artifacts"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|one| one["role"].as_str())
+        .collect();
+    for role in [
+        "prompt",
+        "runner_transcript",
+        "runner_final_response",
+        "runner_metadata",
+        "policy_summary",
+        "workspace_diff",
+    ] {
         assert!(roles.contains(&role), "{role}: {roles:?}");
     }
     let last = std::fs::read_to_string(run.directory.join("final-state.txt")).expect("a file");
@@ -67,7 +79,11 @@ fn outcomes_of_agents_are_told_apart() {
         ("exit 3", "", "error"),
         ("sleep 60", "    timeout_seconds: 1\n", "killed_timeout"),
         ("sleep 60", "    idle_seconds: 1\n", "killed_idle"),
-        ("git update-ref refs/heads/main HEAD~0 2>/dev/null; echo '#!/bin/sh' >\"$(git rev-parse --git-common-dir)/hooks/pre-commit\"", "", "killed_policy"),
+        (
+            "git update-ref refs/heads/main HEAD~0 2>/dev/null; echo '#!/bin/sh' >\"$(git rev-parse --git-common-dir)/hooks/pre-commit\"",
+            "",
+            "killed_policy",
+        ),
     ] {
         agent(&repo, "scripted", &format!("cat >/dev/null; echo half >half; {script}"));
         let run = start_with(&repo, &one(extra), &["--input", "what=x"]);
@@ -75,12 +91,13 @@ fn outcomes_of_agents_are_told_apart() {
         assert_eq!(steps(&repo, &run), [format!("implement {outcome} STOP")], "{script}");
         let kept = repo.git(["show", &format!("{}:half", run.work)]);
         assert_eq!(kept, "half", "{script}: the work is kept whatever the outcome");
-        let verdict = if outcome.starts_with("killed_t") || outcome == "killed_idle" { "timed_out" } else { "failed" };
+        let verdict =
+            if outcome.starts_with("killed_t") || outcome == "killed_idle" { "timed_out" } else { "failed" };
         assert_eq!(end(&repo, &run)[1], verdict, "{script}");
     }
 }
 
-/// CONTRACT 20.4, 18.15
+/// CONTRACT 18.15, 20.4
 #[test]
 fn a_policy_holds_on_what_was_really_changed() {
     let repo = with_agent("cat >/dev/null; mkdir -p docs src; echo x >docs/a; echo x >src/b");
@@ -96,9 +113,16 @@ fn a_policy_holds_on_what_was_really_changed() {
 /// CONTRACT 20.5
 #[test]
 fn an_agent_that_is_killed_is_tried_again_and_nothing_of_its_work_is_lost() {
-    let repo = with_agent("cat >/dev/null; ls >seen; echo more >>work; git add work; git -c user.name=A -c user.email=a@b commit -qm own; echo loose >loose");
+    let repo = with_agent(
+        "cat >/dev/null; ls >seen; echo more >>work; git add work; git -c user.name=A -c user.email=a@b commit -qm own; echo loose >loose",
+    );
     let run = start_with(&repo, &one(""), &["--input", "what=x"]);
-    let killed = repo.aynig_command().arg("run").env("AYNIG_CRASH_AT", "agent-ended:kill:1").output().expect("it runs");
+    let killed = repo
+        .aynig_command()
+        .arg("run")
+        .env("AYNIG_CRASH_AT", "agent-ended:kill:1")
+        .output()
+        .expect("it runs");
     assert_eq!(repo.state(&run.driver), "stalled", "{}", told(&killed));
     let next = repo.aynig_ok(["run", "--drain"]);
     assert_eq!(steps(&repo, &run), ["implement error", "implement completed STOP"], "{}", told(&next));
@@ -114,7 +138,8 @@ fn an_agent_that_is_killed_is_tried_again_and_nothing_of_its_work_is_lost() {
 #[test]
 fn a_loop_without_progress_is_told_to_the_agent_and_then_stopped() {
     let repo = with_agent("cat >\"$(git rev-parse --git-common-dir)/asked\"; echo same >same");
-    let text = one("    allow_empty: true\n").replace("completed: STOP", "completed: implement") + "  - id: end\n    opcode: STOP\n    allow_unreachable: true\n";
+    let text = one("    allow_empty: true\n").replace("completed: STOP", "completed: implement")
+        + "  - id: end\n    opcode: STOP\n    allow_unreachable: true\n";
     let run = start_with(&repo, &text, &["--input", "what=x"]);
     repo.aynig_ok(["run", "--drain"]);
     assert_eq!(steps(&repo, &run).len(), 4, "{:?}", steps(&repo, &run));

@@ -86,13 +86,22 @@ fn steps_of_one_run_are_carried_out_on_two_hosts_in_turn() {
 /// CONTRACT 20.3, 20.5
 #[test]
 fn a_kill_at_any_point_of_a_step_loses_and_doubles_nothing() {
-    for point in ["agent-starts", "agent-ended", "snapshot-moved", "step-decided", "ledger-written", "ledger-pushed", "step-ended"] {
+    for point in [
+        "agent-starts",
+        "agent-ended",
+        "snapshot-moved",
+        "step-decided",
+        "ledger-written",
+        "ledger-pushed",
+        "step-ended",
+    ] {
         let field = Field::new(APPENDS);
         let [first, second] = &field.hosts;
         let text = flow("one", &TWO.replace("completed: ask", "completed: STOP"));
         let run = start(first, &text.replace("  - id: ask\n    opcode: GATE\n    gate: result\n    routes: {gate_approved: STOP, gate_rejected: STOP}\n", ""));
         let crash = format!("{point}:kill:1");
-        let killed = first.aynig_command().arg("run").env("AYNIG_CRASH_AT", &crash).output().expect("it runs");
+        let killed =
+            first.aynig_command().arg("run").env("AYNIG_CRASH_AT", &crash).output().expect("it runs");
         // What is left is carried on by the other host, and by this one.
         for host in [second, first, second] {
             let output = host.aynig(["run", "--drain"]);

@@ -1,0 +1,82 @@
+//! Who judges, by the flow and the host's settings.
+
+use std::collections::BTreeMap;
+
+use crate::engine::validation::setting_name;
+use crate::flow::document::{Evaluate, Judge, Script};
+
+/// Who judges.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Chosen<'a> {
+    /// A command line for `sh`.
+    Line(&'a str),
+    /// A script of the base commit.
+    Script(&'a Script),
+    /// The agent of the provider with this name.
+    Agent(&'a str),
+}
+
+/// Chooses who judges. `lines` are those of the host, `agent` the provider if the flow and the host name nobody. The
+/// error says what the host lacks.
+pub fn choose<'a>(
+    evaluate: &'a Evaluate,
+    lines: &'a BTreeMap<String, String>,
+    agent: Option<&'a str>,
+) -> Result<Chosen<'a>, String> {
+    match &evaluate.judge {
+        Judge::Agent(name) => Ok(Chosen::Agent(name)),
+        Judge::Script(script) => Ok(Chosen::Script(script)),
+        Judge::Command(name) => {
+            let key = setting_name(name);
+            lines
+                .get(&key)
+                .map(|line| Chosen::Line(line))
+                .ok_or_else(|| format!("the planner {name} (`git config aynig.evaluator.{key} COMMAND`)"))
+        }
+        Judge::Configured => match (lines.get(""), agent) {
+            (Some(line), _) => Ok(Chosen::Line(line)),
+            (None, Some(agent)) => Ok(Chosen::Agent(agent)),
+            (None, None) => Err("a planner (`git config aynig.evaluator COMMAND`)".to_owned()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::document::{Name, Prompt, PromptKind};
+    use crate::flow::fault::Place;
+
+    /// CONTRACT 20.22
+    #[test]
+    fn who_judges() {
+        let at = Place::default();
+        let script = Script {
+            entrypoint: Name { at, name: "judge.sh".to_owned() },
+            args: Vec::new(),
+            timeout_seconds: None,
+        };
+        let all: BTreeMap<String, String> = [("", "plain"), ("strict", "strict")]
+            .map(|(name, line)| (name.to_owned(), line.to_owned()))
+            .into();
+        let none = BTreeMap::new();
+        let command = |name: &str| Judge::Command(name.to_owned());
+        for (judge, lines, agent, chosen) in [
+            (Judge::Agent("claude".to_owned()), &all, Some("codex"), Ok(Chosen::Agent("claude"))),
+            (Judge::Script(script.clone()), &all, None, Ok(Chosen::Script(&script))),
+            (command("Strict"), &all, None, Ok(Chosen::Line("strict"))),
+            (command("lax"), &all, Some("codex"), Err("aynig.evaluator.lax COMMAND")),
+            (Judge::Configured, &all, Some("codex"), Ok(Chosen::Line("plain"))),
+            (Judge::Configured, &none, Some("codex"), Ok(Chosen::Agent("codex"))),
+            (Judge::Configured, &none, None, Err("aynig.evaluator COMMAND")),
+        ] {
+            let prompt = Prompt { at, kind: PromptKind::Text, text: String::new() };
+            let evaluate = Evaluate { prompt, allowed_next_steps: Vec::new(), judge };
+            match (choose(&evaluate, lines, agent), chosen) {
+                (Ok(found), Ok(wanted)) => assert_eq!(found, wanted),
+                (Err(found), Err(wanted)) => assert!(found.contains(wanted), "{found}"),
+                (found, wanted) => panic!("{found:?} instead of {wanted:?}"),
+            }
+        }
+    }
+}

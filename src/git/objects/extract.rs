@@ -1,0 +1,113 @@
+//! Files of a commit, written beside a checkout: they are as stored, without filters, and nothing in the checkout
+//! changes them.
+
+use std::ffi::OsStr;
+use std::fs::{OpenOptions, Permissions};
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use bstr::ByteSlice;
+use gix::ObjectId;
+use gix::objs::tree::EntryKind;
+
+use crate::contract::ids::CommitId;
+use crate::fsutil;
+use crate::git::objects::commits::CommitError;
+use crate::git::objects::differences::EXECUTABLE;
+use crate::git::objects::tree::Walked;
+use crate::git::repo::open::{Repo, gits, gix_chain, ours};
+
+/// The most files of a directory.
+const MAX_FILES: usize = 2000;
+
+/// The most bytes of them together.
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Why a directory was not written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ExtractError {
+    /// An object could not be read.
+    #[error(transparent)]
+    Object(#[from] CommitError),
+    /// It is too large.
+    #[error("the directory {0} has more than {MAX_FILES} files or 64 MiB")]
+    TooLarge(String),
+    /// A file could not be written.
+    #[error("could not write {path}")]
+    Write {
+        /// The file.
+        path: String,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl Repo {
+    /// Writes the files of a commit's directory into `into`, with all below it; of the top (an empty path) only its
+    /// own files. They can only be read, and executed if the commit says so. Links and submodules are left out.
+    pub(crate) fn extract(&self, commit: CommitId, directory: &str, into: &Path) -> Result<(), ExtractError> {
+        let unreadable = |why: String| CommitError::Unreadable { id: commit, why };
+        let mut left = MAX_BYTES;
+        let mut count = 0;
+        for Walked { path, kind, id } in self.files_in(commit, directory)? {
+            if !matches!(kind, EntryKind::Blob | EntryKind::BlobExecutable) {
+                continue;
+            }
+            let size = self.size(id).map_err(|error| unreadable(gix_chain(&error)))?;
+            count += 1;
+            let too_large = || ExtractError::TooLarge(directory.to_owned());
+            left = left.checked_sub(size).filter(|_| count <= MAX_FILES).ok_or_else(too_large)?;
+            let object = self.object(id).map_err(|error| unreadable(gix_chain(&error)))?;
+            let target = into.join(OsStr::from_bytes(&path));
+            let mode = if kind == EntryKind::BlobExecutable { 0o500 } else { 0o400 };
+            write(&target, &object.data, mode)
+                .map_err(|source| ExtractError::Write { path: target.display().to_string(), source })?;
+        }
+        Ok(())
+    }
+
+    fn files_in(&self, commit: CommitId, directory: &str) -> Result<Vec<Walked>, CommitError> {
+        let mut tree = self.commit(commit)?.tree;
+        for name in directory.split('/').filter(|name| !name.is_empty()) {
+            let gone =
+                || CommitError::Unreadable { id: commit, why: format!("it has no directory {directory}") };
+            tree = self.directory_in(tree, name)?.ok_or_else(gone)?;
+        }
+        if !directory.is_empty() {
+            return self.walk(tree);
+        }
+        let direct = self.entries_of(gits(tree))?.into_iter();
+        Ok(direct.map(|entry| Walked { path: entry.name, kind: entry.mode.kind(), id: entry.id }).collect())
+    }
+
+    /// Writes the tree that has files of another one, given by path, mode and content.
+    pub(crate) fn tree_with(
+        &self,
+        base: CommitId,
+        files: &[(&[u8], u16, CommitId)],
+    ) -> Result<CommitId, CommitError> {
+        let unreadable = |why: String| CommitError::Unreadable { id: base, why };
+        let tree = self.tree(gits(base)).map_err(|error| unreadable(gix_chain(&error)))?;
+        let root = tree.decode().map_err(|error| unreadable(error.to_string()))?.into();
+        let mut editor = gix::objs::tree::Editor::new(root, &self.gix.objects, self.gix.object_hash());
+        for (path, mode, id) in files {
+            let kind = if *mode == EXECUTABLE { EntryKind::BlobExecutable } else { EntryKind::Blob };
+            let parts = path.split_str("/").map(|part| part.as_bstr());
+            let id: ObjectId = gits(*id);
+            editor.upsert(parts, kind, id).map_err(|error| unreadable(error.to_string()))?;
+        }
+        editor.write(|tree| self.write(tree)).map(|id| ours(&id)).map_err(|error| self.unwritten(&error))
+    }
+}
+
+fn write(target: &Path, bytes: &[u8], mode: u32) -> std::io::Result<()> {
+    if let Some(above) = target.parent() {
+        fsutil::create_private_dir_all(above)?;
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(target)?;
+    file.write_all(bytes)?;
+    file.set_permissions(Permissions::from_mode(mode))
+}
