@@ -44,6 +44,9 @@ impl Place {
     }
 }
 
+/// The subcommand that takes the work of a run back.
+const ROLLBACK: &str = "workspace rollback";
+
 /// How a run ended for `aynig flow start --wait`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
@@ -153,9 +156,13 @@ impl Facts<'_> {
             Some(Verdict::Succeeded) if self.proposal.is_none() => &["publish"],
             Some(Verdict::Succeeded) => &["flow log"],
             _ if self.rolled_back => &["flow log"],
-            _ => &["flow log", "flow rollback"],
+            _ => &["flow log", ROLLBACK],
         };
-        self.at(Place::Ended, words, next)
+        let mut standing = self.at(Place::Ended, words, next);
+        if let [_, rollback] = &mut standing.next[..] {
+            *rollback = format!("{rollback}/flow");
+        }
+        standing
     }
 
     /// A run that is neither ended nor paused, and asks nobody: its driver decides.
@@ -290,7 +297,7 @@ mod tests {
                 Facts { termination: Some("error: no route"), ..ended(Failed, Verdict::Failed) },
                 Place::Ended,
                 "ended: failed: error: no route",
-                &["aynig flow log 0a1b2c3d", "aynig flow rollback 0a1b2c3d"],
+                &["aynig flow log 0a1b2c3d", "aynig workspace rollback 0a1b2c3d/flow"],
             ),
             (
                 Facts { rolled_back: true, ..ended(Stopped, Verdict::Stopped) },

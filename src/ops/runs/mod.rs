@@ -42,7 +42,7 @@ use super::error::{Error, Kind};
 use super::settings;
 
 /// The words where there are none.
-pub const NO_RUNS: &str = "this repository has no runs; no command of this version makes one";
+pub const NO_RUNS: &str = "this repository has no runs: `aynig flow start FILE` begins one";
 
 /// The most runs that an error lists.
 const LISTED: usize = 8;

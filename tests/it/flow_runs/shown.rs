@@ -127,9 +127,9 @@ fn a_gate_shows_its_question_and_how_to_answer() {
 fn an_ended_run_names_its_verdict_and_the_next_command() {
     for (status, verdict, how, next) in [
         (RunStatus::Completed, Verdict::Succeeded, "completed", "aynig publish"),
-        (RunStatus::Failed, Verdict::Rejected, "completed", "aynig flow rollback"),
-        (RunStatus::Failed, Verdict::Failed, "error: no route", "aynig flow rollback"),
-        (RunStatus::Stopped, Verdict::Stopped, "stopped by a person", "aynig flow rollback"),
+        (RunStatus::Failed, Verdict::Rejected, "completed", "aynig workspace rollback"),
+        (RunStatus::Failed, Verdict::Failed, "error: no route", "aynig workspace rollback"),
+        (RunStatus::Stopped, Verdict::Stopped, "stopped by a person", "aynig workspace rollback"),
     ] {
         let scene = Scene::new();
         scene.carry_out("plan", Opcode::RunAgent, Outcome::Completed, Some("STOP"));
