@@ -5,9 +5,8 @@
 
 use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId};
-use crate::flow::document::{Flow, GATE_TOOL};
+use crate::flow::document::Flow;
 use crate::ledger::{Ledger, LedgerError};
-use crate::model::approval::{Answer, Resolution};
 use crate::model::decide::{Command, RunEdit};
 use crate::model::ids::RunId;
 use crate::model::run::{RunStatus, Verdict};
@@ -15,6 +14,7 @@ use crate::workspace::refusal::{Refusal, Why};
 
 use super::conclude::{Conclusion, Holder};
 use super::driver::{Driver, Next};
+use super::question::{Given, Weighed};
 use super::{Engine, open};
 
 /// What a person wants of a run.
@@ -52,19 +52,14 @@ impl Engine<'_> {
     pub fn answer_gate(&self, run: RunId, approves: bool, comment: Option<&str>) -> Result<Granted, Refusal> {
         let mut ledger = open(self.repo, run)?;
         let flow = self.frozen(&ledger)?;
-        let state = &ledger.tip().state;
-        let open = state.approvals.values().filter(|one| one.tool.name == GATE_TOOL);
-        let approval = open.max_by_key(|one| one.requested_at);
-        let approval = approval.ok_or_else(|| {
-            Refusal::new(
-                Why::Usage,
-                format!("run {} asks for no approval; nothing was changed", state.run.slug),
-            )
-        })?;
-        let status = if approves { Answer::Approved } else { Answer::Denied };
-        let resolution = Resolution { status, modified_args: None, reason: comment.map(str::to_owned) };
-        let command = Command::Answer { approval: approval.id, resolution };
-        self.person(&mut ledger, &flow, &[command])
+        let given = Given { approves, comment: comment.map(str::to_owned) };
+        match self.weighed(&ledger, &given)? {
+            Weighed::Counts(answer) => self.person(&mut ledger, &flow, &[answer]),
+            Weighed::Moved(again, refusal) => {
+                self.person(&mut ledger, &flow, &again)?;
+                Err(refusal)
+            }
+        }
     }
 
     /// Carries out commands of a person, and moves the driver to what follows, unless an attempt has it.

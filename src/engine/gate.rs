@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::contract::ids::BranchName;
 use crate::flow::document::{Flow, GATE_TOOL, Gate, Step};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Place};
 use crate::model::approval::Tool;
 use crate::model::decide::{Command, StepStart};
 use crate::model::ids::StepId;
@@ -13,7 +14,7 @@ use crate::workspace::refusal::{Refusal, Why};
 use super::attempt::{Attempt, Ended};
 use super::conclude::{Conclusion, Holder};
 use super::driver::Driver;
-use super::question::{closes, gate_id};
+use super::question::{Given, HEAD, Weighed, closes, gate_id, newest, weigh};
 use super::{Engine, FLOW, now};
 
 impl Engine<'_> {
@@ -28,8 +29,7 @@ impl Engine<'_> {
         let node = state.nodes.keys().next().copied();
         let node = node.ok_or_else(|| Refusal::new(Why::Failed, "the run has no node to ask for it"))?;
         let id = StepId::parse(&step.id).map_err(|error| Refusal::new(Why::Failed, error.to_string()))?;
-        let workspace = state.workspaces.values().find(|workspace| workspace.name.to_string() == FLOW);
-        let head = workspace.map(|workspace| workspace.head_sha.clone());
+        let head = self.work_head(ledger)?;
         let args = Map::from_iter([
             ("gate".to_owned(), json!(gate.gate)),
             // A later visit asks anew, whatever else is the same.
@@ -38,7 +38,7 @@ impl Engine<'_> {
             ("question".to_owned(), json!(gate.question)),
             ("approvers".to_owned(), json!(gate.approvers)),
             ("required".to_owned(), json!(gate.required)),
-            ("head".to_owned(), head.map_or(Value::Null, Value::from)),
+            (HEAD.to_owned(), head.map_or(Value::Null, Value::from)),
         ]);
         let at = now()?;
         let expires_at = step.timeout_seconds.and_then(|seconds| {
@@ -64,5 +64,32 @@ impl Engine<'_> {
         let conclusion = Conclusion { commands, ..Conclusion::default() };
         let next = self.conclude(ledger, driver, flow, Holder::Attempt(&attempt.id), &conclusion)?;
         Ok(Ended::Declared(next))
+    }
+
+    /// What an answer comes to, now.
+    pub(super) fn weighed(&self, ledger: &Ledger<'_>, given: &Given) -> Result<Weighed, Refusal> {
+        let state = &ledger.tip().state;
+        let approval = newest(state.approvals.values()).ok_or_else(|| {
+            let message = format!("run {} asks for no approval; nothing was changed", state.run.slug);
+            Refusal::new(Why::Usage, message)
+        })?;
+        let head = if approval.resolution.is_none() { self.work_head(ledger)? } else { None };
+        weigh(&state.run.slug, approval, given, head)
+    }
+
+    /// The commit of the work branch: by the ledger, with which that of a remote moves, or the branch's own.
+    fn work_head(&self, ledger: &Ledger<'_>) -> Result<Option<String>, Refusal> {
+        let workspaces = ledger.tip().state.workspaces.values();
+        let Some(workspace) = workspaces.into_iter().find(|one| one.name.to_string() == FLOW) else {
+            return Ok(None);
+        };
+        let branch = BranchName::new(workspace.branch_name.as_bytes());
+        let branch = branch.map_err(|error| Refusal::because("read the work branch", &error))?;
+        let here = match ledger.place() {
+            Place::Here => self.repo.branch_head(&branch),
+            Place::Remote(_) => Ok(None),
+        };
+        let here = here.map_err(|error| Refusal::because("read the work branch", &error))?;
+        Ok(Some(here.map_or_else(|| workspace.head_sha.clone(), |head| head.to_string())))
     }
 }

@@ -1,22 +1,97 @@
 //! The question of a gate in a ledger, and what its answer comes to.
 
+use serde_json::Value;
+
 use crate::flow::document::{GATE_TOOL, Step};
 use crate::flow::due::route;
-use crate::model::approval::{Answer, Approval, Resolution};
+use crate::model::approval::{Answer, Approval, Resolution, Tool};
 use crate::model::decide::{Command, EndedStep};
+use crate::model::ids::Slug;
 use crate::model::state::State;
 use crate::model::step::Outcome;
 use crate::model::time::Timestamp;
+use crate::workspace::refusal::{Refusal, Why};
+
+/// The argument of a question that is the commit that it is about.
+pub(super) const HEAD: &str = "head";
+
+/// An answer that somebody gave.
+#[derive(Debug, Clone)]
+pub(super) struct Given {
+    /// Whether it is yes.
+    pub(super) approves: bool,
+    /// The reason.
+    pub(super) comment: Option<String>,
+}
+
+/// What an answer comes to.
+#[derive(Debug)]
+pub(super) enum Weighed {
+    /// It is recorded.
+    Counts(Command),
+    /// It is about work that moved: the question is asked anew.
+    Moved(Vec<Command>, Refusal),
+}
 
 /// The id of the question of a gate that is the run's `number`-th step.
 pub(super) fn gate_id(number: u64) -> String {
     format!("gate-{number}")
 }
 
-/// The request of a gate.
+/// The question of a gate, as it was asked last.
 pub(super) fn request(state: &State, number: u64) -> Option<&Approval> {
     let id = gate_id(number);
-    state.approvals.values().find(|one| one.tool.name == GATE_TOOL && one.tool.id == id)
+    newest(state.approvals.values().filter(|one| one.tool.id == id))
+}
+
+/// The question of a gate that is open, else the last one.
+pub(super) fn newest<'a>(asked: impl Iterator<Item = &'a Approval>) -> Option<&'a Approval> {
+    let gates = asked.filter(|one| one.tool.name == GATE_TOOL);
+    gates.max_by_key(|one| (one.resolution.is_none(), one.requested_at))
+}
+
+/// What an answer comes to, if the work branch is at `head` now.
+pub(super) fn weigh(
+    slug: &Slug,
+    approval: &Approval,
+    given: &Given,
+    head: Option<String>,
+) -> Result<Weighed, Refusal> {
+    let status = if given.approves { Answer::Approved } else { Answer::Denied };
+    let (approval_id, asked) = (approval.id, approval.tool.args.get(HEAD).and_then(Value::as_str));
+    // The same answer again changes nothing, whatever its reason.
+    let first = approval.resolution.as_ref().filter(|first| first.status == status);
+    let resolution = Resolution { status, modified_args: None, reason: given.comment.clone() };
+    let resolution = first.cloned().unwrap_or(resolution);
+    let (Some(head), Some(asked)) = (head, asked) else {
+        return Ok(Weighed::Counts(Command::Answer { approval: approval_id, resolution }));
+    };
+    if head == asked {
+        return Ok(Weighed::Counts(Command::Answer { approval: approval_id, resolution }));
+    }
+    let message = format!(
+        "the work of run {slug} is at {} now, and the question was about {}; nothing was answered, and the gate asks anew",
+        short(&head),
+        short(asked)
+    );
+    let refusal = Refusal::new(Why::Conflict, message)
+        .hint(format!("`git diff {} {}` shows what changed", short(asked), short(&head)))
+        .hint(format!("`aynig flow approve {slug}` or `aynig flow reject {slug}` answers what is there now"));
+    let reason = Some(format!("the work moved to {head}"));
+    let over = Resolution { status: Answer::Expired, modified_args: None, reason };
+    let mut tool: Tool = approval.tool.clone();
+    tool.args.insert(HEAD.to_owned(), head.into());
+    let again = Command::Ask {
+        node: approval.node_id,
+        tool,
+        context: approval.context.clone(),
+        expires_at: approval.expires_at,
+    };
+    Ok(Weighed::Moved(vec![Command::Answer { approval: approval_id, resolution: over }, again], refusal))
+}
+
+fn short(commit: &str) -> &str {
+    commit.get(..12).unwrap_or(commit)
 }
 
 /// The commands that close a gate; none if it stays open.

@@ -3,6 +3,7 @@
 mod agent;
 mod control;
 mod first;
+mod gate;
 mod hosts;
 
 use serde_json::Value;
