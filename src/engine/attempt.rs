@@ -196,7 +196,11 @@ impl Engine<'_> {
         let run = ledger.tip().state.run.clone();
         let number = run.counts.steps + 1;
         if let Act::Gate(gate) = &step.act {
-            let conclusion = self.gate_opens(ledger, (step, gate), number)?;
+            let approvers = match self.approvers(gate) {
+                Ok(approvers) => approvers,
+                Err(why) => return Ok(Ended::Unable(format!("the gate {}: {why}", step.id))),
+            };
+            let conclusion = self.gate_opens(ledger, (step, gate, &approvers), number)?;
             let next = self.conclude(ledger, driver, flow, Holder::Attempt(&attempt.id), &conclusion)?;
             return Ok(Ended::Declared(next));
         }

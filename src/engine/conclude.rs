@@ -253,9 +253,11 @@ fn gate(state: &State, step: &str, number: u64) -> Next {
     }
     let waits_for = Some(format!("an approval: `aynig flow approve {}`", state.run.slug));
     let name = if deadline.is_some() { STEP } else { GATE };
+    let consents = approval.map_or(0, |approval| approval.consents.len());
+    let so_far = if consents > 0 { format!(", {consents} given so far") } else { String::new() };
     Next {
         state: name,
-        subject: format!("{name}: {step} asks for an approval"),
+        subject: format!("{name}: {step} asks for an approval{so_far}"),
         not_before: deadline,
         waits_for,
     }

@@ -52,7 +52,8 @@ impl Engine<'_> {
     pub fn answer_gate(&self, run: RunId, approves: bool, comment: Option<&str>) -> Result<Granted, Refusal> {
         let mut ledger = open(self.repo, run)?;
         let flow = self.frozen(&ledger)?;
-        let given = Given { approves, comment: comment.map(str::to_owned) };
+        let by = self.workspaces.options.by.clone();
+        let given = Given { by, approves, comment: comment.map(str::to_owned) };
         match self.weighed(&ledger, &given)? {
             Weighed::Counts(answer) => self.person(&mut ledger, &flow, &[answer]),
             Weighed::Moved(again, refusal) => {

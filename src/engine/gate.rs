@@ -1,5 +1,7 @@
 //! GATE: a question to people. While it is open no process, lease or slot is held (CONTRACT 20.6).
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::contract::ids::BranchName;
@@ -14,15 +16,42 @@ use crate::workspace::refusal::{Refusal, Why};
 use super::attempt::{Attempt, Ended};
 use super::conclude::{Conclusion, Holder};
 use super::driver::Driver;
-use super::question::{Given, HEAD, Weighed, closes, gate_id, newest, weigh};
+use super::question::{APPROVERS, Given, HEAD, REQUIRED, Weighed, closes, gate_id, newest, weigh};
 use super::{Engine, FLOW, now};
 
 impl Engine<'_> {
+    /// The addresses of those who may answer a gate; none: everybody. The error says who is unknown here.
+    pub(super) fn approvers(&self, gate: &Gate) -> Result<Vec<String>, String> {
+        let mut addresses = BTreeSet::new();
+        for named in &gate.approvers {
+            if named.starts_with("key:") {
+                return Err(format!(
+                    "{named}: this version of aynig does not know by which key somebody answers"
+                ));
+            }
+            if named.contains('@') {
+                addresses.insert(named.to_lowercase());
+                continue;
+            }
+            let key = format!("aynig.approver.{named}");
+            let value = self.repo.config(&key).filter(|value| value.contains('@'));
+            let value = value.ok_or_else(|| {
+                format!("nobody is known here as {named}: `git config {key} ADDRESS` says who that is")
+            })?;
+            addresses.extend(value.split_whitespace().map(str::to_lowercase));
+        }
+        let count = u64::try_from(addresses.len()).unwrap_or(u64::MAX);
+        if count > 0 && count < gate.required {
+            return Err(format!("{} people must approve, and only {count} may", gate.required));
+        }
+        Ok(addresses.into_iter().collect())
+    }
+
     /// What opens a gate.
     pub(super) fn gate_opens(
         &self,
         ledger: &Ledger<'_>,
-        (step, gate): (&Step, &Gate),
+        (step, gate, approvers): (&Step, &Gate, &[String]),
         number: u64,
     ) -> Result<Conclusion, Refusal> {
         let state = &ledger.tip().state;
@@ -36,8 +65,8 @@ impl Engine<'_> {
             ("number".to_owned(), json!(number)),
             ("step".to_owned(), json!(step.id)),
             ("question".to_owned(), json!(gate.question)),
-            ("approvers".to_owned(), json!(gate.approvers)),
-            ("required".to_owned(), json!(gate.required)),
+            (APPROVERS.to_owned(), json!(approvers)),
+            (REQUIRED.to_owned(), json!(gate.required)),
             (HEAD.to_owned(), head.map_or(Value::Null, Value::from)),
         ]);
         let at = now()?;

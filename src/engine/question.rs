@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::flow::document::{GATE_TOOL, Step};
 use crate::flow::due::route;
 use crate::model::approval::{Answer, Approval, Resolution, Tool};
+use crate::model::by::By;
 use crate::model::decide::{Command, EndedStep};
 use crate::model::ids::Slug;
 use crate::model::state::State;
@@ -12,12 +13,18 @@ use crate::model::step::Outcome;
 use crate::model::time::Timestamp;
 use crate::workspace::refusal::{Refusal, Why};
 
+/// The argument of a question that lists who may answer; empty: everybody.
+pub(super) const APPROVERS: &str = "approvers";
+/// The argument of a question that is the number of different people who must approve.
+pub(super) const REQUIRED: &str = "required";
 /// The argument of a question that is the commit that it is about.
 pub(super) const HEAD: &str = "head";
 
 /// An answer that somebody gave.
 #[derive(Debug, Clone)]
 pub(super) struct Given {
+    /// Who gave it.
+    pub(super) by: By,
     /// Whether it is yes.
     pub(super) approves: bool,
     /// The reason.
@@ -61,13 +68,25 @@ pub(super) fn weigh(
     let (approval_id, asked) = (approval.id, approval.tool.args.get(HEAD).and_then(Value::as_str));
     // The same answer again changes nothing, whatever its reason.
     let first = approval.resolution.as_ref().filter(|first| first.status == status);
-    let resolution = Resolution { status, modified_args: None, reason: given.comment.clone() };
-    let resolution = first.cloned().unwrap_or(resolution);
-    let (Some(head), Some(asked)) = (head, asked) else {
-        return Ok(Weighed::Counts(Command::Answer { approval: approval_id, resolution }));
+    if let Some(first) = first.cloned() {
+        return Ok(Weighed::Counts(Command::Answer { approval: approval_id, resolution: first }));
+    }
+    may_answer(approval, &given.by)?;
+    let counts = || {
+        let reason = given.comment.clone();
+        let required = approval.tool.args.get(REQUIRED).and_then(Value::as_u64).unwrap_or(1);
+        Weighed::Counts(if given.approves && approval.resolution.is_none() {
+            Command::Approve { approval: approval_id, required, reason }
+        } else {
+            Command::Answer {
+                approval: approval_id,
+                resolution: Resolution { status, modified_args: None, reason },
+            }
+        })
     };
+    let (Some(head), Some(asked)) = (head, asked) else { return Ok(counts()) };
     if head == asked {
-        return Ok(Weighed::Counts(Command::Answer { approval: approval_id, resolution }));
+        return Ok(counts());
     }
     let message = format!(
         "the work of run {slug} is at {} now, and the question was about {}; nothing was answered, and the gate asks anew",
@@ -88,6 +107,22 @@ pub(super) fn weigh(
         expires_at: approval.expires_at,
     };
     Ok(Weighed::Moved(vec![Command::Answer { approval: approval_id, resolution: over }, again], refusal))
+}
+
+/// Refuses an answer of somebody who is not asked.
+fn may_answer(approval: &Approval, by: &By) -> Result<(), Refusal> {
+    let approvers = approval.tool.args.get(APPROVERS).and_then(Value::as_array);
+    let approvers: Vec<&str> = approvers.into_iter().flatten().filter_map(Value::as_str).collect();
+    let (name, email) = match by {
+        By::Person { name, email, .. } => (name.as_str(), email.as_str()),
+        By::Node { .. } | By::Runner { .. } => ("nobody", ""),
+    };
+    if approvers.is_empty() || approvers.iter().any(|one| one.eq_ignore_ascii_case(email)) {
+        return Ok(());
+    }
+    let message =
+        format!("{name} <{email}> is not asked: {} may answer; nothing was changed", approvers.join(", "));
+    Err(Refusal::new(Why::Failed, message))
 }
 
 fn short(commit: &str) -> &str {

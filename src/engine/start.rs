@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use crate::contract::ids::{BranchName, CommitId};
 use crate::crashpoint::{Point, reach};
-use crate::flow::document::Flow;
+use crate::flow::document::{Act, Flow};
 use crate::git::RefChange;
 use crate::ledger::content::Content;
 use crate::ledger::masks::{Masks, replicate};
@@ -68,6 +68,13 @@ impl Engine<'_> {
         let (id, slug) = runs::fresh(self.repo)?;
         let branch = Driver::branch_of(&self.run_prefix, &slug)?;
         self.check_run_prefix()?;
+        for step in &order.flow.steps {
+            if let Act::Gate(gate) = &step.act {
+                self.approvers(gate).map_err(|why| {
+                    Refusal::new(Why::Usage, format!("the gate {}: {why}; nothing was started", step.id))
+                })?;
+            }
+        }
         let masks = Masks::of(self.repo, &order.base.1.to_string())?;
         let (frozen, contents) = freeze(&masks, order);
         let new = NewRun {

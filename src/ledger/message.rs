@@ -111,6 +111,7 @@ fn words(before: Option<&State>, after: &State, event: &Event) -> Option<String>
         }
         Body::MessageUser(body) => format!("message: → {}", alias(body.message.node_id)),
         Body::ApprovalRequested(_) => format!("approval: {} asks", about()),
+        Body::ApprovalGiven(_) => "approval: given, and not the last one".to_owned(),
         Body::ApprovalResolved(_) => "approval: answered".to_owned(),
         Body::ArtifactCreated(body) => format!("artifact: {}", body.artifact.name),
         Body::TurnEnded(end) => format!("turn: {} {}", about(), end.status.word()),

@@ -47,6 +47,19 @@ pub struct Resolution {
     pub reason: Option<String>,
 }
 
+/// The approval of one person, where several must approve.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Consent {
+    /// Who approved.
+    pub by: By,
+    /// The time.
+    pub at: Timestamp,
+    /// The reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
 /// A request for approval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -65,6 +78,9 @@ pub struct Approval {
     /// After this time it counts as [`Answer::Expired`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
+    /// Who approved so far, where one is not enough.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub consents: Vec<Consent>,
     /// The answer, once there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution: Option<Resolution>,

@@ -147,6 +147,14 @@ bodies! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         expires_at: Option<Timestamp>,
     }
+    /// The approval of one person, where several must approve.
+    ApprovalGiven {
+        /// The request.
+        approval_id: ApprovalId,
+        /// The reason.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    }
     /// The answer to a request.
     ApprovalResolved {
         /// The request.
@@ -258,6 +266,8 @@ pub enum Body {
     MessageFinal(MessageFinal),
     #[serde(rename = "approval.requested")]
     ApprovalRequested(ApprovalRequested),
+    #[serde(rename = "approval.given")]
+    ApprovalGiven(ApprovalGiven),
     #[serde(rename = "approval.resolved")]
     ApprovalResolved(ApprovalResolved),
     #[serde(rename = "artifact.created")]
@@ -422,6 +432,7 @@ impl Body {
             "message.user" => read(fields, Self::MessageUser),
             "message.assistant.final" => read(fields, Self::MessageFinal),
             "approval.requested" => read(fields, Self::ApprovalRequested),
+            "approval.given" => read(fields, Self::ApprovalGiven),
             "approval.resolved" => read(fields, Self::ApprovalResolved),
             "artifact.created" => read(fields, Self::ArtifactCreated),
             "telemetry.usage" => read(fields, Self::UsageReported),

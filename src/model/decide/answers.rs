@@ -1,11 +1,13 @@
 //! Requests for approval, and their answers.
 
+use std::collections::BTreeSet;
+
 use super::Refusal;
 use super::draft::Draft;
 use super::runs::{check_not_ended, touch};
 use crate::model::approval::{Answer, Resolution, Tool};
 use crate::model::by::By;
-use crate::model::event::{ApprovalRequested, ApprovalResolved, Body, NodePatched};
+use crate::model::event::{ApprovalGiven, ApprovalRequested, ApprovalResolved, Body, NodePatched};
 use crate::model::ids::{ApprovalId, NodeId};
 use crate::model::node::{NodePatch, NodeStatus};
 use crate::model::time::Timestamp;
@@ -64,6 +66,40 @@ pub(super) fn answer(draft: &mut Draft<'_>, id: ApprovalId, resolution: &Resolut
         set_status(draft, node, NodeStatus::Idle)?;
     }
     Ok(())
+}
+
+/// The last of the people that must approve makes it the answer. The same person counts once.
+pub(super) fn approve(
+    draft: &mut Draft<'_>,
+    id: ApprovalId,
+    required: u64,
+    reason: Option<&String>,
+) -> Result<(), Refusal> {
+    draft.persons_only("answer a request")?;
+    let approval = draft.state.approvals.get(&id).ok_or(Refusal::NoApproval(id))?;
+    let is_approved = approval.resolution.as_ref().is_some_and(|first| first.status == Answer::Approved);
+    if is_approved {
+        return Ok(());
+    }
+    let mut people: BTreeSet<String> = approval.consents.iter().map(|consent| person(&consent.by)).collect();
+    let is_new = people.insert(person(&draft.op.by));
+    if approval.resolution.is_some() || u64::try_from(people.len()).is_ok_and(|count| count >= required) {
+        let resolution =
+            Resolution { status: Answer::Approved, modified_args: None, reason: reason.cloned() };
+        return answer(draft, id, &resolution);
+    }
+    if is_new {
+        draft.push(Body::ApprovalGiven(ApprovalGiven { approval_id: id, reason: reason.cloned() }))?;
+    }
+    Ok(())
+}
+
+/// What tells people apart: their address.
+fn person(by: &By) -> String {
+    match by {
+        By::Person { email, .. } => email.to_lowercase(),
+        By::Node { .. } | By::Runner { .. } => name(by),
+    }
 }
 
 fn name(by: &By) -> String {

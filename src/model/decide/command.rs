@@ -287,6 +287,15 @@ pub enum Command {
         /// The answer.
         resolution: Resolution,
     },
+    /// Approves a request that so many different people must approve.
+    Approve {
+        /// The request.
+        approval: ApprovalId,
+        /// How many.
+        required: u64,
+        /// The reason.
+        reason: Option<String>,
+    },
     /// Ends a turn.
     EndTurn(Box<EndedTurn>),
     /// Begins a step of a flow.

@@ -100,6 +100,9 @@ fn one(draft: &mut Draft<'_>, command: &Command) -> Result<(), Refusal> {
             answers::ask(draft, *node, tool, context.as_deref(), *expires_at)
         }
         Command::Answer { approval, resolution } => answers::answer(draft, *approval, resolution),
+        Command::Approve { approval, required, reason } => {
+            answers::approve(draft, *approval, *required, reason.as_ref())
+        }
         Command::EndTurn(turn) => progress::end_turn(draft, turn),
         Command::StartStep(step) => progress::start_step(draft, step),
         Command::EndStep(end) => progress::end_step(draft, end),

@@ -48,6 +48,7 @@ impl Command {
                 modified_args.iter_mut().for_each(|args| change_map(args, change));
                 reason.iter_mut().for_each(change);
             }
+            Self::Approve { reason, .. } => reason.iter_mut().for_each(change),
             Self::EndTurn(turn) => turn.last_words.iter_mut().chain(&mut turn.detail).for_each(change),
             Self::EndStep(end) => {
                 end.evidence.iter_mut().for_each(change);

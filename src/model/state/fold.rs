@@ -5,8 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use super::super::approval::Approval;
-use super::super::event::{ApprovalRequested, ApprovalResolved, Body, Event, WorkspaceChanged};
+use super::super::approval::{Approval, Consent};
+use super::super::event::{
+    ApprovalGiven, ApprovalRequested, ApprovalResolved, Body, Event, WorkspaceChanged,
+};
 use super::super::ids::{Alias, EventId, NodeId};
 use super::super::message::{Expectation, InboxItem, Item};
 use super::super::node::{LastTurn, Node, NodeStatus};
@@ -109,6 +111,7 @@ impl State {
             Body::HandoffSent(body) => self.hand_off(&body.envelope),
             Body::MessageFinal(_) | Body::LimitReached(_) => Ok(Vec::new()),
             Body::ApprovalRequested(body) => self.request(event, body),
+            Body::ApprovalGiven(body) => self.consent(event, body),
             Body::ApprovalResolved(body) => self.resolve(event, body),
             Body::ArtifactCreated(body) => {
                 self.artifacts.insert(body.artifact.id, body.artifact.clone());
@@ -217,10 +220,20 @@ impl State {
             context: body.context.clone(),
             requested_at: event.ts,
             expires_at: body.expires_at,
+            consents: Vec::new(),
             resolution: None,
             resolved_by: None,
         };
         self.approvals.insert(approval.id, approval);
+        Ok(vec![Entry::Approval(body.approval_id)])
+    }
+
+    fn consent(&mut self, event: &Event, body: &ApprovalGiven) -> Change {
+        let approval = self.approvals.get_mut(&body.approval_id).ok_or("there is no such request")?;
+        if approval.resolution.is_some() {
+            return Err("the request was answered before");
+        }
+        approval.consents.push(Consent { by: event.by.clone(), at: event.ts, reason: body.reason.clone() });
         Ok(vec![Entry::Approval(body.approval_id)])
     }
 

@@ -142,8 +142,13 @@ fn talk(state: &State, (kind, a, b, c): Dice, [one, two]: [NodeId; 2]) -> Comman
         },
         _ => {
             let asked: Vec<_> = state.approvals.keys().copied().collect();
+            let approval = pick(&asked, a).unwrap_or(OpId::from(uuid::Uuid::nil()).derive("approval", 1));
+            if b.is_multiple_of(4) {
+                let reason = (c.is_multiple_of(2)).then(|| text(c));
+                return Command::Approve { approval, required: u64::from(c % 4), reason };
+            }
             Command::Answer {
-                approval: pick(&asked, a).unwrap_or(OpId::from(uuid::Uuid::nil()).derive("approval", 1)),
+                approval,
                 resolution: Resolution {
                     status: pick(&[Answer::Approved, Answer::Denied, Answer::Modified], b).unwrap(),
                     modified_args: (b % 3 == 2).then(|| arguments(c)),

@@ -4,8 +4,10 @@ use serde_json::Map;
 
 use super::{Bench, STATUSES, edge, op, spec};
 use crate::model::approval::{Answer, Resolution, Tool};
+use crate::model::by::By;
 use crate::model::decide::{
-    Command, EdgeSpec, EndedStep, EndedTurn, NodeEdit, NodeSpec, Refusal, Rules, RunEdit, StepStart, decide,
+    Command, EdgeSpec, EndedStep, EndedTurn, NodeEdit, NodeSpec, Op, Refusal, Rules, RunEdit, StepStart,
+    decide,
 };
 use crate::model::event::Body;
 use crate::model::ids::{Alias, NodeId, OpId, StepId, TurnId};
@@ -288,6 +290,39 @@ fn the_first_answer_counts() {
         resolution: answer(Answer::Denied, ""),
     };
     assert!(matches!(bench.run(unknown), Err(Refusal::NoApproval(_))));
+}
+
+#[test]
+fn several_different_people_approve_and_one_denies() {
+    let asked = || {
+        let mut bench = Bench::new();
+        let a = bench.node("a", "implementer");
+        bench.run(Command::Ask { node: a, tool: tool("x"), context: None, expires_at: None }).unwrap();
+        let approval = *bench.state.approvals.keys().next().unwrap();
+        (bench, approval)
+    };
+    let (mut bench, approval) = asked();
+    let give = || Command::Approve { approval, required: 2, reason: None };
+    let of = |bench: &mut Bench, number, email: &str| {
+        let by = By::Person { name: "x".to_owned(), email: email.to_owned(), runner: "host".to_owned() };
+        let decided = decide(&bench.state, &[give()], &Op { by, ..op(number) }, Rules::default()).unwrap();
+        bench.state = decided.state.clone();
+        kinds(&decided.events).len()
+    };
+    assert_eq!(of(&mut bench, 101, "ann@example.org"), 1);
+    assert_eq!(of(&mut bench, 102, "Ann@example.org"), 0, "the same person counts once");
+    assert!(bench.state.approvals[&approval].resolution.is_none());
+    assert!(of(&mut bench, 103, "bob@example.org") > 0);
+    let answered = &bench.state.approvals[&approval];
+    assert_eq!(answered.resolution.as_ref().unwrap().status, Answer::Approved);
+    assert_eq!(answered.consents.len(), 1);
+    assert_eq!(of(&mut bench, 104, "eve@example.org"), 0, "it is answered so already");
+
+    let (mut bench, approval) = asked();
+    bench.run(Command::Approve { approval, required: 2, reason: None }).unwrap();
+    bench.run(Command::Answer { approval, resolution: answer(Answer::Denied, "no") }).unwrap();
+    let late = bench.run(Command::Approve { approval, required: 2, reason: None }).unwrap_err();
+    assert!(matches!(late, Refusal::AnsweredOtherwise { .. }));
 }
 
 #[test]

@@ -79,6 +79,11 @@ fn a_secret_in_any_text_is_found() {
         Command::HandOff { from: one, to: two, payload },
         Command::Ask { node: one, tool, context: some(), expires_at: None },
         Command::Answer { approval: ApprovalId::from(uuid::Uuid::from_u128(1)), resolution },
+        Command::Approve {
+            approval: ApprovalId::from(uuid::Uuid::from_u128(1)),
+            required: 2,
+            reason: some(),
+        },
         Command::EndTurn(Box::new(turn)),
         Command::EndStep(Box::new(EndedStep {
             record: Record {

@@ -299,9 +299,10 @@ fn variables(texts: &[String]) -> Result<Option<GlobSet>, Error> {
     globs.build().map(Some).map_err(cannot)
 }
 
-/// Returns a warning for each name that is no setting.
+/// Returns a warning for each name that is no setting. Labels of approvers are read by `engine`.
 pub fn unknown(repo: &Repo) -> Vec<String> {
-    let entries = repo.settings("aynig").into_iter().filter(|entry| key_of(entry).is_none());
+    let is_unknown = |entry: &Setting| key_of(entry).is_none() && !entry.name.starts_with("approver.");
+    let entries = repo.settings("aynig").into_iter().filter(is_unknown);
     entries
         .filter_map(|entry| {
             if let Some(warning) = providers::unknown(&entry) {

@@ -89,3 +89,81 @@ fn a_step_answers_no_gate() {
     assert_eq!(inside.status.code(), Some(2), "{}", told(&inside));
     assert_eq!(steps(&repo, &run), ["ask"]);
 }
+
+/// A GATE with these lines besides.
+fn with(more: &str) -> String {
+    GATE.replace("    gate: result\n", &format!("    gate: result\n{more}"))
+}
+
+fn become_person(repo: &Repo, email: &str) {
+    repo.git(["config", "user.email", email]);
+}
+
+/// CONTRACT 20.25
+#[test]
+fn only_an_approver_answers() {
+    let repo = Repo::new();
+    repo.git(["config", "aynig.approver.lead", "Ann@example.com"]);
+    let run = asked(&repo, &with("    approvers: [lead, bob@example.com]\n"));
+    for verb in ["approve", "reject"] {
+        let (code, words) = refused(&repo, &["flow", verb, &run.slug]);
+        assert_eq!(code, Some(1), "{words}");
+        let expected =
+            "Test Person <person@example.com> is not asked: ann@example.com, bob@example.com may answer";
+        assert!(words.contains(expected), "{words}");
+    }
+    assert_eq!(repo.state(&run.driver), "flow-gate");
+    become_person(&repo, "ann@example.com");
+    repo.aynig_ok(["flow", "approve", &run.slug]);
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&repo, &run), ["ask gate_approved STOP"]);
+}
+
+/// CONTRACT 20.25
+#[test]
+fn a_run_whose_approvers_are_unknown_is_not_started() {
+    let repo = Repo::new();
+    let file = repo.path.join(".git").join("flow.yaml");
+    let cases = [
+        ("[lead]", "git config aynig.approver.lead"),
+        ("[\"key:abc\"]", "key:abc"),
+        ("[ann@example.com, Ann@example.com]\n    required: 2", "2 people must approve, and only 1 may"),
+    ];
+    for (approvers, words) in cases {
+        let text = flow("ask", &with(&format!("    approvers: {approvers}\n")));
+        std::fs::write(&file, text).expect("a file");
+        let path = file.to_str().expect("UTF-8");
+        let (code, told) = refused(&repo, &["flow", "start", path, "--base", "main"]);
+        assert_eq!(code, Some(2), "{told}");
+        assert!(told.contains(words), "{told}");
+        assert!(!repo.git(["for-each-ref"]).contains("/flow"), "{told}");
+    }
+}
+
+/// CONTRACT 20.25
+#[test]
+fn two_different_people_approve() {
+    let hub = Repo::new();
+    let (one, other) = (clone(&hub, "one@example.com"), clone(&hub, "other@example.com"));
+    let run = start(&one, &flow("ask", &with("    required: 2\n")));
+    one.aynig_ok(["run", "--drain"]);
+    one.aynig_ok(["flow", "approve", &run.slug]);
+    one.aynig_ok(["flow", "approve", &run.slug, "--comment", "again"]);
+    one.aynig_ok(["run", "--drain"]);
+    assert_eq!(hub.state(&run.driver), "flow-gate", "one person is not two");
+    other.aynig_ok(["flow", "approve", &run.slug]);
+    one.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&one, &run), ["ask gate_approved STOP"]);
+}
+
+/// CONTRACT 20.25
+#[test]
+fn one_rejection_decides() {
+    let repo = Repo::new();
+    let run = asked(&repo, &with("    required: 2\n"));
+    repo.aynig_ok(["flow", "approve", &run.slug]);
+    become_person(&repo, "other@example.com");
+    repo.aynig_ok(["flow", "reject", &run.slug]);
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&repo, &run), ["ask gate_rejected STOP"]);
+}
