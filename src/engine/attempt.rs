@@ -367,5 +367,5 @@ fn ended(
     };
     let start = StepStart { id, opcode: step.opcode(), started_at: Some(started) };
     let commands = vec![Command::StartStep(start), Command::EndStep(Box::new(end))];
-    Ok(Conclusion { commands, workspace, parked: None })
+    Ok(Conclusion { commands, workspace, ..Conclusion::default() })
 }

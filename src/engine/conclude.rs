@@ -15,6 +15,7 @@ use crate::flow::rounds::{Round, period};
 use crate::flow::verdict::{status, verdict};
 use crate::git::RefChange;
 use crate::ledger::{Ledger, LedgerError};
+use crate::model::by::By;
 use crate::model::decide::{Command, EndedStep, Halt, RunEdit, StepStart};
 use crate::model::ids::StepId;
 use crate::model::run::{RunStatus, Verdict};
@@ -41,6 +42,10 @@ pub(super) struct Conclusion {
     pub(super) workspace: Option<(Context, Vec<String>)>,
     /// When the driver is due again, in seconds since 1970, and what it waits for. `None`: it follows from the ledger.
     pub(super) parked: Option<(i64, String)>,
+    /// Who answered a gate by a push.
+    pub(super) by: Option<By>,
+    /// What a state that waits for a person says to them.
+    pub(super) note: Option<String>,
 }
 
 /// Who ends.
@@ -69,7 +74,10 @@ impl Engine<'_> {
         for _ in 0..TRIES {
             let expected = self.held(driver, &mut head, holder)?;
             let op = match holder {
-                Holder::Attempt(_) => self.op()?,
+                Holder::Attempt(_) => match &conclusion.by {
+                    Some(by) => self.op_by(by.clone())?,
+                    None => self.op()?,
+                },
                 Holder::Person(_) => self.op_of_person()?,
             };
             let mut commands = conclusion.commands.clone();
@@ -87,6 +95,9 @@ impl Engine<'_> {
                 next.subject = format!("flow-step: waits: {why}");
             } else {
                 commands.extend(more);
+            }
+            if let (Some(note), Some(_)) = (&conclusion.note, &next.waits_for) {
+                next.subject = format!("{}: {note}", next.state);
             }
             let attempt = match holder {
                 Holder::Attempt(id) => AttemptId::parse(id.as_bytes()),

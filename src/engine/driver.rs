@@ -34,7 +34,7 @@ pub const RUN_KEY: &str = "aynig-run";
 const COMMANDS: [(&str, &str); 2] = [(STEP, "step"), ("stalled", "recover")];
 
 /// How many commits are read for the run's id.
-const MOST_READ: usize = 1_000;
+pub(super) const MOST_READ: usize = 1_000;
 
 /// The next state of a driver.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -4,10 +4,14 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::contract::ids::BranchName;
+use bstr::ByteSlice;
+
+use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::message::Message;
 use crate::flow::document::{Flow, GATE_TOOL, Gate, Step};
 use crate::ledger::{Ledger, Place};
 use crate::model::approval::Tool;
+use crate::model::by::By;
 use crate::model::decide::{Command, StepStart};
 use crate::model::ids::StepId;
 use crate::model::time::Timestamp;
@@ -15,8 +19,10 @@ use crate::workspace::refusal::{Refusal, Why};
 
 use super::attempt::{Attempt, Ended};
 use super::conclude::{Conclusion, Holder};
-use super::driver::Driver;
-use super::question::{APPROVERS, Given, HEAD, REQUIRED, Weighed, closes, gate_id, newest, weigh};
+use super::driver::{Driver, MOST_READ, RUN_KEY};
+use super::question::{
+    APPROVERS, Given, HEAD, Pushed, REQUIRED, Weighed, closes, gate_id, newest, request, weigh,
+};
 use super::{Engine, FLOW, now};
 
 impl Engine<'_> {
@@ -90,9 +96,61 @@ impl Engine<'_> {
         attempt: &Attempt,
     ) -> Result<Ended, Refusal> {
         let commands = closes(&ledger.tip().state, step, number, now()?);
-        let conclusion = Conclusion { commands, ..Conclusion::default() };
+        let mut conclusion = Conclusion { commands, ..Conclusion::default() };
+        let pushed = self.pushed(attempt.trigger)?;
+        if let Some(pushed) = pushed.filter(|_| conclusion.commands.is_empty()) {
+            conclusion = self.taken(ledger, number, &pushed)?;
+        }
         let next = self.conclude(ledger, driver, flow, Holder::Attempt(&attempt.id), &conclusion)?;
         Ok(Ended::Declared(next))
+    }
+
+    /// The answer that was pushed to a driver since its last state.
+    fn pushed(&self, trigger: CommitId) -> Result<Option<Pushed>, Refusal> {
+        let because = |error: &dyn std::error::Error| Refusal::because("read the answer to a gate", error);
+        for stored in self.repo.history(trigger).take(MOST_READ) {
+            let stored = stored.map_err(|error| because(&error))?;
+            let message = Message::parse(&stored.message);
+            let text = |key| message.trailers.last(key).map(|value| value.to_str_lossy().into_owned());
+            if let Some(gate) = text("aynig-gate") {
+                let author = self.repo.authored(stored.id).map_err(|error| because(&error))?;
+                let by = By::Person {
+                    name: author.name.to_string(),
+                    email: author.email.to_string(),
+                    runner: self.repo.runner_id().to_owned(),
+                };
+                let comment = Some(message.body.to_str_lossy().into_owned()).filter(|body| !body.is_empty());
+                let (answer, tree) = (text("aynig-answer"), text("aynig-tree"));
+                return Ok(Some(Pushed { by, comment, gate, answer, tree }));
+            }
+            if message.trailers.last(RUN_KEY).is_some() {
+                return Ok(None);
+            }
+        }
+        Ok(None)
+    }
+
+    /// What an answer that was pushed comes to. What does not count is told to whoever is waited for.
+    fn taken(&self, ledger: &Ledger<'_>, number: u64, pushed: &Pushed) -> Result<Conclusion, Refusal> {
+        let state = &ledger.tip().state;
+        let Some(approval) = request(state, number) else { return Ok(Conclusion::default()) };
+        let head = approval.tool.args.get(HEAD).and_then(Value::as_str);
+        let head = head.and_then(|head| CommitId::parse_hex(head.as_bytes()));
+        let tree = head.and_then(|head| self.repo.commit(head).ok()).map(|stored| stored.tree);
+        let seen = [head, tree].map(|id| id.map(|id| id.to_string()));
+        let weighed = pushed.given(approval, &seen).and_then(|given| self.weighed(ledger, &given));
+        let (commands, refusal) = match weighed {
+            Ok(Weighed::Counts(answer)) => {
+                let by = Some(pushed.by.clone());
+                return Ok(Conclusion { commands: vec![answer], by, ..Conclusion::default() });
+            }
+            Ok(Weighed::Moved(again, refusal)) => (again, refusal),
+            Err(refusal) if matches!(refusal.why, Why::Remote | Why::Setup) => return Err(refusal),
+            Err(refusal) => (Vec::new(), refusal),
+        };
+        (self.tell)(&refusal.message);
+        let note = Some(format!("an answer does not count: {}", refusal.message));
+        Ok(Conclusion { commands, note, ..Conclusion::default() })
     }
 
     /// What an answer comes to, now.

@@ -116,7 +116,7 @@ impl Engine<'_> {
         self.op_by(self.workspaces.options.by.clone())
     }
 
-    fn op_by(&self, by: By) -> Result<Op, Refusal> {
+    pub(crate) fn op_by(&self, by: By) -> Result<Op, Refusal> {
         Ok(Op { id: OpId::random(), at: now()?, by })
     }
 

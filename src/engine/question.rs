@@ -31,6 +31,46 @@ pub(super) struct Given {
     pub(super) comment: Option<String>,
 }
 
+/// An answer that somebody pushed, as its trailers say.
+#[derive(Debug)]
+pub(super) struct Pushed {
+    /// The author.
+    pub(super) by: By,
+    /// The body.
+    pub(super) comment: Option<String>,
+    /// `aynig-gate`
+    pub(super) gate: String,
+    /// `aynig-answer`
+    pub(super) answer: Option<String>,
+    /// `aynig-tree`
+    pub(super) tree: Option<String>,
+}
+
+impl Pushed {
+    /// The answer, if it is one to this question about the commit or the tree `seen`.
+    pub(super) fn given(&self, asked: &Approval, seen: &[Option<String>; 2]) -> Result<Given, Refusal> {
+        let name = match &self.by {
+            By::Person { name, email, .. } => format!("{name} <{email}>"),
+            By::Node { .. } | By::Runner { .. } => "nobody".to_owned(),
+        };
+        let refused = |why: String| Err(Refusal::new(Why::Usage, format!("{name}: {why}")));
+        let gate = asked.tool.args.get("gate").and_then(Value::as_str).unwrap_or_default();
+        if self.gate != gate {
+            return refused(format!("aynig-gate is {}, and {gate} is open", self.gate));
+        }
+        let approves = match self.answer.as_deref() {
+            Some("approved") => true,
+            Some("rejected") => false,
+            _ => return refused("aynig-answer is neither `approved` nor `rejected`".to_owned()),
+        };
+        if self.tree.is_none() || !seen.contains(&self.tree) {
+            let now = seen[0].as_deref().unwrap_or_default();
+            return refused(format!("aynig-tree is not {now}, about which the gate asks"));
+        }
+        Ok(Given { by: self.by.clone(), approves, comment: self.comment.clone() })
+    }
+}
+
 /// What an answer comes to.
 #[derive(Debug)]
 pub(super) enum Weighed {

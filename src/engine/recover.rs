@@ -60,9 +60,11 @@ impl Engine<'_> {
                     let start = StepStart { id, opcode: step.opcode(), started_at: Some(now()?) };
                     vec![Command::StartStep(start), Command::EndStep(Box::new(end))]
                 }
-                Due::Answer { .. } | Due::End(_) | Due::Exhausted { .. } | Due::NoRoute | Due::Unknown(_) => {
-                    Vec::new()
+                // The answer that the attempt was to read is still below it.
+                Due::Answer { step, number } => {
+                    return self.answer(&mut ledger, &driver, (&flow, step, number), attempt);
                 }
+                Due::End(_) | Due::Exhausted { .. } | Due::NoRoute | Due::Unknown(_) => Vec::new(),
             };
         }
         let next = self.conclude(&mut ledger, &driver, &flow, Holder::Attempt(&attempt.id), &conclusion)?;

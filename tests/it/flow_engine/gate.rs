@@ -167,3 +167,120 @@ fn one_rejection_decides() {
     repo.aynig_ok(["run", "--drain"]);
     assert_eq!(steps(&repo, &run), ["ask gate_rejected STOP"]);
 }
+
+/// Pushes an answer with nothing but git.
+fn push_answer(from: &Repo, hub: &Repo, run: &Started, trailers: &str) {
+    from.git(["fetch", "-q", "origin", &run.driver]);
+    let driver = &run.driver;
+    let message = format!(
+        "my answer\n\nIt is good.\n\ndwp-state: flow-step\naynig-slot: {driver}\naynig-wake: true\n{trailers}\n"
+    );
+    let parent = hub.head(driver);
+    let slot = from.git(["commit-tree", &format!("{parent}^{{tree}}"), "-p", &parent, "-m", &message]);
+    from.git(["push", "-q", "origin", &format!("{slot}:refs/aynig/deferred/{driver}")]);
+}
+
+fn subject(repo: &Repo, branch: &str) -> String {
+    repo.git(["log", "-1", "--format=%s", branch])
+}
+
+/// CONTRACT 20.26
+#[test]
+fn a_plain_push_answers_a_gate() {
+    let hub = Repo::new();
+    let (one, other) = (clone(&hub, "one@example.com"), clone(&hub, "other@example.com"));
+    let run = start(&one, &flow("ask", &with("    approvers: [other@example.com]\n")));
+    one.aynig_ok(["run", "--drain"]);
+    let seen = one.head(&run.work);
+    push_answer(
+        &other,
+        &hub,
+        &run,
+        &format!("aynig-gate: result\naynig-answer: approved\naynig-tree: {seen}"),
+    );
+    one.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&one, &run), ["ask gate_approved STOP"]);
+    let events = out(&one.aynig_ok(["orch", "events", &run.id, "--json"]));
+    let answered = events.lines().find(|line| line.contains("approval.resolved")).expect("an answer");
+    assert!(answered.contains("other@example.com") && answered.contains("It is good."), "{answered}");
+    assert_eq!(hub.state(&run.driver), "flow-done");
+}
+
+/// CONTRACT 20.26
+#[test]
+fn a_pushed_answer_that_does_not_count_leaves_the_gate_open_and_says_why() {
+    let hub = Repo::new();
+    let one = clone(&hub, "one@example.com");
+    let run = start(&one, &flow("ask", &with("    approvers: [one@example.com]\n")));
+    one.aynig_ok(["run", "--drain"]);
+    let seen = one.head(&run.work);
+    let tree = one.git(["rev-parse", &format!("{seen}^{{tree}}")]);
+    let cases = [
+        (format!("aynig-gate: other\naynig-answer: approved\naynig-tree: {seen}"), "result is open"),
+        (format!("aynig-gate: result\naynig-answer: yes\naynig-tree: {seen}"), "neither `approved` nor"),
+        ("aynig-gate: result\naynig-answer: approved".to_owned(), "aynig-tree is not"),
+        (
+            format!("aynig-gate: result\naynig-answer: approved\naynig-tree: {}", "0".repeat(40)),
+            "aynig-tree is not",
+        ),
+    ];
+    for (trailers, words) in cases {
+        push_answer(&one, &hub, &run, &trailers);
+        one.aynig_ok(["run", "--drain"]);
+        assert_eq!(hub.state(&run.driver), "flow-gate", "{trailers}");
+        let subject = subject(&hub, &run.driver);
+        assert!(subject.contains("does not count") && subject.contains(words), "{subject}");
+    }
+    let good = format!("aynig-gate: result\naynig-answer: rejected\naynig-tree: {tree}");
+    become_person(&one, "eve@example.com");
+    push_answer(&one, &hub, &run, &good);
+    one.aynig_ok(["run", "--drain"]);
+    assert!(subject(&hub, &run.driver).contains("one@example.com may answer"));
+    assert_eq!(steps(&one, &run), ["ask"]);
+    become_person(&one, "one@example.com");
+    push_answer(&one, &hub, &run, &good);
+    one.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&one, &run), ["ask gate_rejected STOP"]);
+    push_answer(&one, &hub, &run, &good.replace("rejected", "approved"));
+    one.aynig_ok(["run", "--drain"]);
+    assert_eq!(hub.state(&run.driver), "flow-done", "it is too late");
+    assert_eq!(steps(&one, &run), ["ask gate_rejected STOP"]);
+}
+
+/// CONTRACT 20.26
+#[test]
+fn a_pushed_answer_outlives_the_attempt_that_reads_it() {
+    let hub = Repo::new();
+    let one = clone(&hub, "one@example.com");
+    let run = start(&one, &flow("ask", GATE));
+    one.aynig_ok(["run", "--drain"]);
+    let seen = one.head(&run.work);
+    push_answer(&one, &hub, &run, &format!("aynig-gate: result\naynig-answer: approved\naynig-tree: {seen}"));
+    let crashed = one
+        .aynig_command()
+        .arg("run")
+        .env("AYNIG_CRASH_AT", "step-decided:kill:1")
+        .output()
+        .expect("it runs");
+    assert_eq!(hub.state(&run.driver), "stalled", "{}", told(&crashed));
+    one.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&one, &run), ["ask gate_approved STOP"]);
+}
+
+/// CONTRACT 20.24
+#[test]
+fn work_that_moved_on_another_host_is_noticed() {
+    let hub = Repo::new();
+    let (one, other) = (clone(&hub, "one@example.com"), clone(&hub, "other@example.com"));
+    let run = start(&one, &flow("ask", GATE));
+    one.aynig_ok(["run", "--drain"]);
+    let worktree = run.worktree.to_str().expect("UTF-8");
+    one.git(["-C", worktree, "commit", "-q", "--allow-empty", "-m", "mine"]);
+    one.aynig_ok(["workspace", "snapshot", &run.slug]);
+    let (code, words) = refused(&other, &["flow", "approve", &run.slug]);
+    assert_eq!(code, Some(1), "{words}");
+    assert!(words.contains("asks anew"), "{words}");
+    other.aynig_ok(["flow", "approve", &run.slug]);
+    one.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&one, &run), ["ask gate_approved STOP"]);
+}
