@@ -18,11 +18,12 @@ use crate::git::objects::digest::sha256;
 use crate::model::step::Outcome;
 use crate::provider::turn::files;
 use crate::provider::{self, Ended, How, Ids, Posture, Turn};
-use crate::stop::Cause;
-use crate::workspace::refusal::{Refusal, Why};
+use crate::runner::attempt::environment::own_environment;
+use crate::stop::Stop;
+use crate::workspace::refusal::Refusal;
 
 use super::Engine;
-use super::attempt::{Carried, Course, Scene, unrecorded};
+use super::attempt::{Carried, Course, Scene, interrupted, unrecorded};
 use super::conclude::wall_seconds;
 use super::policy::{Rules, Violation};
 use super::record::{ProviderUsed, Role};
@@ -69,11 +70,11 @@ impl Engine<'_> {
             ids: Ids { run: &run, node: &node, turn: scene.attempt },
             evidence: &evidence,
             changed: &changed,
-            stop: &self.stop,
+            stop: &scene.stop,
             watchdog: Some(&self.watchdog),
         });
         reach(Point::AgentEnded);
-        let outcome = match outcome(&ended) {
+        let outcome = match outcome(&ended, &scene.stop) {
             Ok(outcome) => outcome,
             Err(course) => return course,
         };
@@ -153,6 +154,12 @@ impl Engine<'_> {
         self.environment.iter().cloned().chain(own).collect()
     }
 
+    /// The whole environment of the programs of a step, without what would lead git or aynig elsewhere.
+    pub(super) fn whole_environment(&self, scene: &Scene<'_, '_>) -> Vec<(OsString, OsString)> {
+        let run = scene.ledger.tip().state.run.id.to_string();
+        own_environment().into_iter().chain(self.step_environment(scene, &run)).collect()
+    }
+
     /// Takes what lies in the worktree onto the work branch, and notes what it is.
     pub(super) fn take_work(
         &self,
@@ -213,7 +220,7 @@ fn tree_of(hex: Option<&String>) -> Option<CommitId> {
 }
 
 /// The outcome of a turn, or what else comes of it.
-fn outcome(ended: &Ended) -> Result<Outcome, Result<Course, Refusal>> {
+fn outcome(ended: &Ended, stop: &Stop) -> Result<Outcome, Result<Course, Refusal>> {
     let later = |seconds: i64| clock::wall_seconds().saturating_add(seconds);
     match &ended.how {
         How::Completed => Ok(Outcome::Completed),
@@ -226,11 +233,7 @@ fn outcome(ended: &Ended) -> Result<Outcome, Result<Course, Refusal>> {
         }
         How::Later => Err(Ok(Course::Parked(later(LATER), ended.evidence.clone()))),
         How::Unavailable(why) => Err(Ok(Course::Unable(why.clone()))),
-        How::Stopped(Cause::Signal(_) | Cause::Panic) => Err(Err(Refusal::new(
-            Why::Failed,
-            "the step was interrupted; the next attempt puts its worktree back",
-        ))),
-        How::Stopped(Cause::CalledOff) => Err(Ok(Course::Halted(ended.evidence.clone()))),
+        How::Stopped(_) => Err(interrupted(stop)),
     }
 }
 

@@ -14,10 +14,12 @@ use crate::model::ids::{NodeId, StepId};
 use crate::model::run::RunStatus;
 use crate::model::step::{Outcome, Record};
 use crate::model::time::Timestamp;
+use crate::stop::{Cause, Stop};
 use crate::workspace::context::Context;
 use crate::workspace::refusal::{Refusal, Why};
 
 use super::conclude::{Conclusion, Holder};
+use super::hear::Hearing;
 use super::driver::{Driver, Next, run_of};
 use super::record::{self, ProviderUsed, Recorder, for_ledger};
 use super::{Engine, FLOW, frozen_content, frozen_file, now, open};
@@ -114,6 +116,8 @@ pub(super) struct Scene<'a, 'r> {
     pub(super) repairs: Vec<String>,
     /// What it leaves on this host.
     pub(super) recorder: Recorder,
+    /// Ends the step early.
+    pub(super) stop: Stop,
 }
 
 impl Scene<'_, '_> {
@@ -217,16 +221,20 @@ impl Engine<'_> {
         let state = &ledger.tip().state;
         let recorder = Recorder::begin(&self.directory(run.id), masks, state, &step_id, step.opcode());
         let recorder = recorder.map_err(|error| unrecorded(&error))?;
-        let mut scene = Scene { ledger, flow, step, attempt: id, inputs, context, repairs, recorder };
+        let hearing = Hearing::of(self.repo, ledger.place(), run.id, &self.stop);
+        let stop = hearing.stop().clone();
+        let mut scene = Scene { ledger, flow, step, attempt: id, inputs, context, repairs, recorder, stop };
         let course = match &step.act {
             Act::RunAgent(agent) => self.run_agent(&mut scene, agent)?,
             Act::Rollback => self.roll_back(&scene)?,
-            Act::RunValidation(_) | Act::Evaluate(_) => {
-                Course::Unable("this version of aynig cannot validate or evaluate yet".to_owned())
-            }
+            Act::RunValidation(validators) => self.run_validation(&mut scene, validators)?,
+            Act::Evaluate(asked) => self.evaluate(&mut scene, asked)?,
             Act::Gate(_) | Act::Stop { .. } => Course::Halted("it is no step to carry out".to_owned()),
         };
         let Scene { context, recorder, .. } = scene;
+        if let Some(word) = hearing.end() {
+            tracing::debug!(?word, "the run is to rest");
+        }
         self.end(ledger, driver, (flow, step), attempt, Over { number, started, context, recorder, course })
     }
 
@@ -333,6 +341,17 @@ impl Engine<'_> {
             inputs.insert(name.clone(), String::from_utf8_lossy(&value).into_owned());
         }
         Ok(inputs)
+    }
+}
+
+/// What comes of a step that was stopped: the run is to rest, or this process has to end.
+pub(super) fn interrupted(stop: &Stop) -> Result<Course, Refusal> {
+    match stop.cause() {
+        Some(Cause::CalledOff) => Ok(Course::Halted("the run is to rest".to_owned())),
+        Some(Cause::Signal(_) | Cause::Panic) | None => {
+            let message = "the step was interrupted; the next attempt puts its worktree back";
+            Err(Refusal::new(Why::Failed, message))
+        }
     }
 }
 

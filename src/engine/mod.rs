@@ -17,6 +17,8 @@
 //! | [`attempt`] | one attempt of the driver: from what is due to its end |
 //! | `conclude` | the transaction that ends it |
 //! | `agent` | RUN_AGENT |
+//! | `checking` | RUN_VALIDATION |
+//! | `judging` | EVALUATE |
 //! | `prompt` | the text that an agent is given |
 //! | `gate` | GATE |
 //! | `question` | the question of a gate, and its answer |
@@ -33,6 +35,7 @@
 
 mod agent;
 pub mod attempt;
+mod checking;
 mod conclude;
 pub mod control;
 pub mod driver;
@@ -41,6 +44,7 @@ mod gate;
 pub mod hear;
 pub mod policy;
 pub(crate) mod program;
+mod judging;
 mod prompt;
 mod question;
 pub mod record;
@@ -51,6 +55,7 @@ pub mod start;
 mod stirred;
 pub mod validation;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -91,6 +96,10 @@ pub struct Engine<'a> {
     pub lease_seconds: u64,
     /// The providers of this host.
     pub providers: Box<Providers<'a>>,
+    /// The command lines of validators: `aynig.validator.<name>`.
+    pub validators: BTreeMap<String, String>,
+    /// The command lines of planners: `aynig.evaluator`, and those with a name.
+    pub evaluators: BTreeMap<String, String>,
     /// Where commands are taken from, if not from the branch: `aynig.commandsFrom`.
     pub commands_from: Option<String>,
     /// Variables for programs of a step, besides their own.

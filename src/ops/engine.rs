@@ -37,6 +37,8 @@ pub fn open<'a>(
         run_prefix: settings.run_prefix,
         lease_seconds: settings.orch_lease_seconds,
         providers: Box::new(|name| settings::providers::here(repo, name)),
+        validators: settings::lines::validators(repo)?,
+        evaluators: settings::lines::evaluators(repo)?,
         commands_from: settings.commands_from,
         environment: Vec::new(),
         program: process.program.clone(),

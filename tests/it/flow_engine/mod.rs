@@ -5,6 +5,7 @@ mod control;
 mod first;
 mod gate;
 mod hosts;
+mod seed;
 
 use serde_json::Value;
 

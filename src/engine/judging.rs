@@ -1,0 +1,235 @@
+//! EVALUATE as a step of a run: gathers what is known, asks the planner, and records the ruling.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::clock;
+use crate::contract::ids::CommitId;
+use crate::flow::document::{Act, Evaluate, word_of};
+use crate::flow::ruling::Facts;
+use crate::model::run::Usage;
+use crate::model::state::State;
+use crate::model::step::{Opcode, Outcome, Step};
+use crate::provider::{Ids, Provider};
+use crate::workspace::refusal::Refusal;
+
+use super::Engine;
+use super::attempt::{Carried, Course, Scene, interrupted};
+use super::checking::keep;
+use super::evaluation::{Chosen, Envelope, Evaluated, Evaluation, Planner, Verdict, choose, evaluate};
+
+/// How many steps before it a planner is shown.
+const WINDOW: usize = 3;
+
+/// The longest list of changed paths that a planner is shown.
+const PATHS: usize = 200;
+
+/// How long a step waits for a planner that cannot answer now, in seconds.
+const LATER: i64 = 15 * 60;
+
+impl Engine<'_> {
+    /// Lets a planner judge.
+    pub(super) fn evaluate(&self, scene: &mut Scene<'_, '_>, asked: &Evaluate) -> Result<Course, Refusal> {
+        let last_agent = last_agent(scene);
+        let chosen = match choose(asked, &self.evaluators, last_agent.as_deref()) {
+            Ok(chosen) => chosen,
+            Err(lacks) => return Ok(Course::Unable(format!("this host lacks {lacks}"))),
+        };
+        let provider = match chosen {
+            Chosen::Agent(name) => match (self.providers)(name) {
+                Ok(provider) => Some(provider),
+                Err(why) => return Ok(Course::Unable(why)),
+            },
+            Chosen::Line(_) | Chosen::Script(_) => None,
+        };
+        let prompt = self.prompt_text(scene, &asked.prompt)?;
+        let done = self.asked(scene, asked, (chosen, provider.as_ref()), &prompt)?;
+        keep(scene, &done.kept);
+        let ruling = match &done.end {
+            Verdict::Ruled(ruling) => ruling.clone(),
+            Verdict::Stopped => return interrupted(&scene.stop),
+            Verdict::Unable(why) => return Ok(Course::Unable(why.clone())),
+            Verdict::Later { until, why } => {
+                let until = until.unwrap_or_else(|| clock::wall_seconds().saturating_add(LATER));
+                return Ok(Course::Parked(until, why.clone()));
+            }
+        };
+        let mut carried = Carried::new(ruling.outcome, done.evidence.clone());
+        carried.record.provider = provider.map(|provider| provider.name.as_str().to_owned());
+        carried.record.usage = usage(&done);
+        carried.record.flags = ruling.flags.iter().map(|flag| (*flag).to_owned()).collect();
+        if let Some(decision) = &done.decision {
+            carried.record.blockers = decision.codes().into_iter().map(str::to_owned).collect();
+            carried.record.fix_instructions.clone_from(&decision.fix_instructions);
+        }
+        (carried.record.head, carried.record.tree) = self.here(&scene.context)?;
+        carried.workspace = Some((scene.context.clone(), scene.repairs.clone()));
+        Ok(Course::Ended(Box::new(carried)))
+    }
+
+    fn asked(
+        &self,
+        scene: &Scene<'_, '_>,
+        asked: &Evaluate,
+        (chosen, provider): (Chosen<'_>, Option<&Provider>),
+        prompt: &str,
+    ) -> Result<Evaluated, Refusal> {
+        let state = &scene.ledger.tip().state;
+        let run = state.run.id.to_string();
+        let node = scene.node().map(|node| node.to_string()).unwrap_or_default();
+        let own = self.step_environment(scene, &run);
+        let environment = self.whole_environment(scene);
+        let ids = Ids { run: &run, node: &node, turn: scene.attempt };
+        let planner = match (chosen, provider) {
+            (Chosen::Line(line), _) => Planner::Line(line),
+            (Chosen::Script(script), _) => Planner::Script(script),
+            (Chosen::Agent(_), Some(provider)) => {
+                Planner::Agent { provider, model: None, environment: &own, ids }
+            }
+            (Chosen::Agent(name), None) => {
+                let why = format!("there is no provider {name}");
+                return Err(Refusal::new(crate::workspace::refusal::Why::Failed, why));
+            }
+        };
+        let tree = self.here(&scene.context)?.1.unwrap_or_default();
+        let allowed: Vec<&str> = asked.allowed_next_steps.iter().map(|name| name.name.as_str()).collect();
+        let stuck = stuck(state, &tree);
+        let facts = Facts {
+            allowed: allowed.clone(),
+            stuck_on: stuck.iter().map(String::as_str).collect(),
+            ..self.facts(scene, &tree)?
+        };
+        evaluate(&Evaluation {
+            workspaces: &self.workspaces,
+            context: &scene.context,
+            base: scene.context.base(),
+            planner,
+            envelope: Envelope {
+                run_id: &run,
+                workflow_id: &scene.flow.workflow_id,
+                step_id: &scene.step.id,
+                evaluate_prompt: prompt,
+                allowed_next_steps: allowed,
+                provenance_window: window(state),
+                evidence: self.known(scene, &tree)?,
+            },
+            facts,
+            inputs: &scene.inputs,
+            environment: &environment,
+            evidence: scene.recorder.path(),
+            limits: self.bounds(scene),
+            stop: &scene.stop,
+            watchdog: Some(&self.watchdog),
+        })
+    }
+
+    /// The facts that override a planner, but for what it was allowed and what it is stuck on.
+    fn facts(&self, scene: &Scene<'_, '_>, tree: &str) -> Result<Facts<'static>, Refusal> {
+        let state = &scene.ledger.tip().state;
+        let since = since(state);
+        let base = self.repo.commit(scene.context.base());
+        let base = base.map_err(|error| Refusal::because("read the base", &error))?.tree.to_string();
+        let any = |is: fn(&crate::model::step::Record) -> bool| {
+            since.iter().any(|step| step.record.as_deref().is_some_and(is))
+        };
+        Ok(Facts {
+            policy_violated: any(|record| !record.violations.is_empty()),
+            report_contradicted: any(|record| record.contradicted),
+            goldens_open: goldens_open(state),
+            nothing_changed: any(|record| record.unchanged) && tree == base,
+            partials: partials(state),
+            ..Facts::default()
+        })
+    }
+
+    /// What a planner is shown besides the last steps.
+    fn known(&self, scene: &Scene<'_, '_>, tree: &str) -> Result<Value, Refusal> {
+        let because = |error: &dyn std::error::Error| Refusal::because("compare the work with its base", error);
+        let base = self.repo.commit(scene.context.base()).map_err(|error| because(&error))?.tree;
+        let tree = CommitId::parse_hex(tree.as_bytes()).unwrap_or(base);
+        let changes = self.repo.differences(base, tree).map_err(|error| because(&error))?;
+        let paths: Vec<String> = changes.iter().take(PATHS).map(|change| change.path.to_string()).collect();
+        let state = &scene.ledger.tip().state;
+        let last = state.steps.values().rev().find(|step| step.opcode == Opcode::RunValidation);
+        let validation = last.map(|step| {
+            let record = step.record.as_deref().cloned().unwrap_or_default();
+            json!({
+                "step_id": step.id.as_str(),
+                "outcome": step.outcome.map(word_of),
+                "summary": step.evidence,
+                "exit_codes": record.exit_codes,
+                "failed_cases": record.failed_cases,
+                "proposed_goldens": record.goldens,
+            })
+        });
+        Ok(json!({
+            "diff": { "changed_files": changes.len(), "paths": paths, "base_sha": scene.context.base().to_string() },
+            "validation": validation,
+        }))
+    }
+}
+
+/// The provider that judges if nobody is named: that of the flow, or of the last agent.
+fn last_agent(scene: &Scene<'_, '_>) -> Option<String> {
+    let named = scene.flow.defaults.agent.clone();
+    let steps = scene.ledger.tip().state.steps.values().rev();
+    let last = steps.filter_map(|done| match &scene.flow.step(done.id.as_str())?.act {
+        Act::RunAgent(agent) => Some(agent.agent.clone()),
+        _ => None,
+    });
+    named.or_else(|| last.into_iter().next())
+}
+
+/// The steps since the last EVALUATE.
+fn since(state: &State) -> Vec<&Step> {
+    let newest = state.steps.values().rev();
+    newest.take_while(|step| step.opcode != Opcode::Evaluate).collect()
+}
+
+/// Whether golden files were proposed that nobody approved, and that are still there.
+fn goldens_open(state: &State) -> bool {
+    let mut open = false;
+    for step in state.steps.values() {
+        match (step.opcode, step.outcome) {
+            (Opcode::Gate, Some(Outcome::GateApproved)) | (Opcode::Rollback, Some(Outcome::Completed)) => {
+                open = false;
+            }
+            _ => open |= step.record.as_deref().is_some_and(|record| !record.goldens.is_empty()),
+        }
+    }
+    open
+}
+
+/// How many times in a row the outcome was `partial`.
+fn partials(state: &State) -> usize {
+    let judged = state.steps.values().rev().filter(|step| step.opcode == Opcode::Evaluate);
+    judged.take_while(|step| step.outcome == Some(Outcome::Partial)).count()
+}
+
+/// The blockers of the last answer, if the worktree is as it was then.
+fn stuck(state: &State, tree: &str) -> BTreeSet<String> {
+    let last = state.steps.values().rev().find(|step| step.opcode == Opcode::Evaluate);
+    let same = last.filter(|step| step.tree() == Some(tree)).and_then(|step| step.record.as_deref());
+    same.map(|record| record.blockers.clone()).unwrap_or_default()
+}
+
+/// The last steps, the newest last.
+fn window(state: &State) -> Vec<Value> {
+    let newest: Vec<&Step> = state.steps.values().rev().take(WINDOW).collect();
+    let shown = newest.into_iter().rev().map(|step| {
+        json!({
+            "step_id": step.id.as_str(),
+            "visit": step.visit,
+            "outcome": step.outcome.map(word_of),
+            "summary": step.evidence,
+        })
+    });
+    shown.collect()
+}
+
+/// The tokens of all turns of a planner.
+fn usage(done: &Evaluated) -> Option<Usage> {
+    let turns = done.turns.iter().filter_map(|turn| turn.usage);
+    turns.reduce(|sum, usage| sum.plus(&usage))
+}
