@@ -19,8 +19,8 @@ use crate::workspace::context::Context;
 use crate::workspace::refusal::{Refusal, Why};
 
 use super::conclude::{Conclusion, Holder};
-use super::hear::Hearing;
 use super::driver::{Driver, Next, run_of};
+use super::hear::Hearing;
 use super::record::{self, ProviderUsed, Recorder, for_ledger};
 use super::{Engine, FLOW, frozen_content, frozen_file, now, open};
 

@@ -145,7 +145,8 @@ impl Engine<'_> {
 
     /// What a planner is shown besides the last steps.
     fn known(&self, scene: &Scene<'_, '_>, tree: &str) -> Result<Value, Refusal> {
-        let because = |error: &dyn std::error::Error| Refusal::because("compare the work with its base", error);
+        let because =
+            |error: &dyn std::error::Error| Refusal::because("compare the work with its base", error);
         let base = self.repo.commit(scene.context.base()).map_err(|error| because(&error))?.tree;
         let tree = CommitId::parse_hex(tree.as_bytes()).unwrap_or(base);
         let changes = self.repo.differences(base, tree).map_err(|error| because(&error))?;

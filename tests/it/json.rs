@@ -485,6 +485,7 @@ fn flows(scenes: &mut Scenes) {
     let graph = repo.aynig(["flow", "graph", "flow.yaml", "--format", "json"]);
     scenes.entry("flow graph").or_default().push(graph);
     let flow = "workflow_id: w\nversion: 1\nentry_step: ask\nsteps:\n  - id: ask\n    opcode: GATE\n    gate: g\n    routes: {gate_approved: STOP, gate_rejected: STOP}\n";
+    repo.git(["config", "aynig.workspaceRoot", repo.beside("worktrees").to_str().expect("UTF-8")]);
     repo.write("gate.yaml", flow);
     let mut slugs = Vec::new();
     for _ in 0..2 {

@@ -69,6 +69,10 @@ pub(crate) struct FlowStart {
     #[arg(long = "input", value_name = "NAME=VALUE")]
     pub(crate) inputs: Vec<String>,
 
+    /// Carry the run out here until it ends or waits for a person, with a line for each step
+    #[arg(long)]
+    pub(crate) wait: bool,
+
     /// A text for people; the flow's `workflow_id` if it is not given
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,

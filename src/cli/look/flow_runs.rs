@@ -148,7 +148,7 @@ fn print(run: &FlowRun) {
 }
 
 /// A step in one line.
-fn line(step: &StepView) -> String {
+pub(crate) fn line(step: &StepView) -> String {
     let outcome = step.outcome.map(|outcome| serde_json::to_value(outcome).unwrap_or_default());
     let outcome = outcome.as_ref().and_then(|outcome| outcome.as_str()).unwrap_or("under way");
     let again = if step.attempt > 1 { format!(" attempt {}", step.attempt) } else { String::new() };

@@ -12,6 +12,7 @@ use aynig::ops::error::Error;
 use aynig::ops::flow::{against_base, read};
 use aynig::ops::runs;
 
+use super::drive::drive;
 use crate::cli::args::{Flow, FlowAnswer, FlowRun, FlowStart, FlowVerb};
 use crate::cli::exit::Exit;
 use crate::cli::internal::WATCHDOG;
@@ -109,11 +110,11 @@ fn start(app: &App, repo: &Repo, options: &FlowStart) -> Result<Exit, Error> {
         place: engine::place(remote.source()),
     };
     let started = engine.start(&order)?;
-    told(&started, options.json);
-    Ok(Exit::Done)
+    told(&started, options.json, options.wait);
+    if options.wait { drive(app, &started, options.json) } else { Ok(Exit::Done) }
 }
 
-fn told(started: &Started, json: bool) {
+fn told(started: &Started, json: bool, waits: bool) {
     if json {
         ui::answer_json(&Answer {
             run_id: started.run.to_string(),

@@ -3,6 +3,7 @@
 pub(crate) mod answer;
 pub(crate) mod by_hand;
 pub(crate) mod cancel;
+mod drive;
 pub(crate) mod dry_run;
 pub(crate) mod flow_runs;
 pub(crate) mod land;

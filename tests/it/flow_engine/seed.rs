@@ -128,3 +128,21 @@ fn a_live_step_hears_that_its_run_is_paused() {
     let name = rescued.lines().next().expect("a rescue");
     assert_eq!(repo.git(["show", &format!("{name}:half")]), "half");
 }
+
+#[test]
+fn a_run_that_is_waited_for_says_what_became_of_it() {
+    let repo = workshop();
+    let file = repo.path.join(".git/fix.yaml");
+    std::fs::write(&file, FIX).expect("a file");
+    let path = file.to_str().expect("UTF-8");
+    let waits = repo.aynig(["flow", "start", path, "--input", "task=x", "--wait"]);
+    assert_eq!(waits.status.code(), Some(5), "{}", told(&waits));
+    let lines = out(&waits);
+    assert!(lines.contains("implement") && lines.contains("aynig flow approve"), "{lines}");
+    let plain = FIX.replace("success: approve", "success: STOP");
+    std::fs::write(&file, plain).expect("a file");
+    let done = repo.aynig(["flow", "start", path, "--input", "task=x", "--wait", "--json"]);
+    assert_eq!(done.status.code(), Some(0), "{}", told(&done));
+    let last: Value = serde_json::from_str(out(&done).lines().last().expect("a line")).expect("JSON");
+    assert_eq!(last["verdict"], "succeeded");
+}
