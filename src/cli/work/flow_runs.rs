@@ -134,6 +134,9 @@ fn told(started: &Started, json: bool, waits: bool) {
         "work branch {branch}, worktree {}",
         ui::sanitize(&started.worktree.display().to_string())
     ));
+    if waits {
+        return;
+    }
     ui::remark(&format!(
         "`aynig run` carries it out; `aynig flow show {}` shows where it stands",
         started.slug

@@ -38,6 +38,7 @@ impl Field {
             host.git(["reset", "-q", "--hard", "origin/main"]);
             host.git(["config", "aynig.remote", "origin"]);
             host.git(["config", "aynig.runnerId", name]);
+            place_worktrees(&host);
             agent(&host, "scripted", script);
             host
         });

@@ -27,6 +27,11 @@ pub(super) struct Started {
     pub(super) directory: std::path::PathBuf,
 }
 
+/// Lets the worktrees of a repository be made beside it.
+pub(super) fn place_worktrees(repo: &Repo) {
+    repo.git(["config", "aynig.workspaceRoot", repo.beside("worktrees").to_str().expect("UTF-8")]);
+}
+
 /// Starts a run of this flow.
 pub(super) fn start(repo: &Repo, text: &str) -> Started {
     start_with(repo, text, &[])
@@ -36,6 +41,7 @@ pub(super) fn start(repo: &Repo, text: &str) -> Started {
 pub(super) fn start_with(repo: &Repo, text: &str, more: &[&str]) -> Started {
     let file = repo.path.join(".git").join("flow.yaml");
     std::fs::write(&file, text).expect("a file");
+    place_worktrees(repo);
     let arguments =
         [&["flow", "start", file.to_str().expect("UTF-8"), "--base", "main", "--json"], more].concat();
     let answer = json(&repo.aynig_ok(arguments));

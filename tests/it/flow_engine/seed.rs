@@ -51,7 +51,7 @@ fn workshop() -> Repo {
         "scripted",
         "cat >/dev/null; if [ -e result ]; then echo right >result; else echo wrong >result; fi; echo ok",
     );
-    let planner = r#"tr -d ' \n' | grep -q '"outcome":"completed","proposed' && echo '{"status":"success"}' || echo '{"status":"partial","fix_instructions":"write right"}'"#;
+    let planner = r#"tr -d ' \n' | grep -q '"unit":0' && echo '{"status":"success"}' || echo '{"status":"partial","fix_instructions":"write right"}'"#;
     repo.git(["config", "aynig.evaluator.planner", planner]);
     repo
 }
@@ -132,6 +132,7 @@ fn a_live_step_hears_that_its_run_is_paused() {
 #[test]
 fn a_run_that_is_waited_for_says_what_became_of_it() {
     let repo = workshop();
+    place_worktrees(&repo);
     let file = repo.path.join(".git/fix.yaml");
     std::fs::write(&file, FIX).expect("a file");
     let path = file.to_str().expect("UTF-8");
