@@ -1,11 +1,6 @@
 //! RUN_AGENT: a turn of an agent in the worktree (CONTRACT 20.4).
 
-use std::cell::Cell;
-use std::collections::hash_map::DefaultHasher;
 use std::ffi::OsString;
-use std::hash::{Hash, Hasher};
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
@@ -22,11 +17,11 @@ use crate::runner::attempt::environment::own_environment;
 use crate::stop::Stop;
 use crate::workspace::refusal::Refusal;
 
-use super::Engine;
 use super::attempt::{Carried, Course, Scene, interrupted, unrecorded};
 use super::conclude::wall_seconds;
 use super::policy::{Rules, Violation};
 use super::record::{ProviderUsed, Role};
+use super::{Engine, Stirred};
 
 /// How long a step waits that is to be tried later, if nobody says how long, in seconds.
 const LATER: i64 = 60;
@@ -48,8 +43,8 @@ impl Engine<'_> {
         let run = scene.ledger.tip().state.run.id.to_string();
         let (wall, idle) = self.times(scene);
         let worktree = scene.context.worktree_path.clone();
-        let seen = Cell::new(fingerprint(&worktree));
-        let changed = || seen.replace(fingerprint(&worktree)) != seen.get();
+        let stirred = Stirred::new(&worktree);
+        let changed = || stirred.has_changed();
         let environment = self.step_environment(scene, &run);
         let node = scene.node().map(|node| node.to_string()).unwrap_or_default();
         reach(Point::AgentStarts);
@@ -235,22 +230,4 @@ fn outcome(ended: &Ended, stop: &Stop) -> Result<Outcome, Result<Course, Refusal
         How::Unavailable(why) => Err(Ok(Course::Unable(why.clone()))),
         How::Stopped(_) => Err(interrupted(stop)),
     }
-}
-
-/// A digest of the names, sizes and times of all files below a directory.
-fn fingerprint(directory: &Path) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    let mut open = vec![directory.to_owned()];
-    while let Some(directory) = open.pop() {
-        let Ok(entries) = std::fs::read_dir(&directory) else { continue };
-        for entry in entries.flatten() {
-            let Ok(found) = entry.metadata() else { continue };
-            entry.path().hash(&mut hasher);
-            (found.size(), found.mtime(), found.mtime_nsec(), found.ctime_nsec()).hash(&mut hasher);
-            if found.is_dir() {
-                open.push(entry.path());
-            }
-        }
-    }
-    hasher.finish()
 }

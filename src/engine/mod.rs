@@ -44,7 +44,6 @@ mod gate;
 pub mod hear;
 mod judging;
 pub mod policy;
-pub mod policy;
 pub(crate) mod program;
 mod prompt;
 mod question;
