@@ -47,6 +47,7 @@ impl Engine<'_> {
         let changed = || stirred.has_changed();
         let environment = self.step_environment(scene, &run);
         let node = scene.node().map(|node| node.to_string()).unwrap_or_default();
+        let session = agent.continues.then(|| self.session(scene, provider.name.as_str())).flatten();
         reach(Point::AgentStarts);
         let ended = provider::run(&Turn {
             provider: &provider,
@@ -58,7 +59,7 @@ impl Engine<'_> {
                 approval: rules.approval,
             },
             model: agent.model.as_deref(),
-            session: None,
+            session: session.as_deref(),
             wall,
             idle,
             environment: &environment,
@@ -82,6 +83,8 @@ impl Engine<'_> {
         carried.provider =
             Some(ProviderUsed { name: provider.name.as_str().to_owned(), version: ended.version.clone() });
         self.take_work(scene, &mut carried, &rules, agent.allow_empty)?;
+        let kept = ended.session.as_deref().filter(|_| carried.outcome == Outcome::Completed);
+        self.keep_session(scene, provider.name.as_str(), kept);
         self.record_turn(scene, &ended, &rules, &mut carried)?;
         Ok(Course::Ended(Box::new(carried)))
     }

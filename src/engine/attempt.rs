@@ -205,6 +205,9 @@ impl Engine<'_> {
                 Err(why) => return Ok(Ended::Unable(format!("the gate {}: {why}", step.id))),
             };
             let conclusion = self.gate_opens(ledger, (step, gate, &approvers), number)?;
+            if let Err(refusal) = self.record_question(&ledger.tip().state, step, &conclusion) {
+                tracing::warn!(refusal.message, "the files of a gate are incomplete");
+            }
             let next = self.conclude(ledger, driver, flow, Holder::Attempt(&attempt.id), &conclusion)?;
             return Ok(Ended::Declared(next));
         }

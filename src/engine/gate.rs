@@ -9,20 +9,22 @@ use bstr::ByteSlice;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::message::Message;
 use crate::flow::document::{Flow, GATE_TOOL, Gate, Step};
-use crate::ledger::{Ledger, Place};
+use crate::ledger::{Ledger, Masks, Place};
 use crate::model::approval::Tool;
 use crate::model::by::By;
 use crate::model::decide::{Command, StepStart};
 use crate::model::ids::StepId;
+use crate::model::state::State;
 use crate::model::time::Timestamp;
 use crate::workspace::refusal::{Refusal, Why};
 
-use super::attempt::{Attempt, Ended};
+use super::attempt::{Attempt, Ended, unrecorded};
 use super::conclude::{Conclusion, Holder};
 use super::driver::{Driver, MOST_READ, RUN_KEY};
 use super::question::{
     APPROVERS, Given, HEAD, Pushed, REQUIRED, Weighed, closes, gate_id, newest, request, weigh,
 };
+use super::record::{self, Recorder, Role};
 use super::{Engine, FLOW, now};
 
 impl Engine<'_> {
@@ -95,14 +97,83 @@ impl Engine<'_> {
         (flow, step, number): (&Flow, &Step, u64),
         attempt: &Attempt,
     ) -> Result<Ended, Refusal> {
-        let commands = closes(&ledger.tip().state, step, number, now()?);
+        let before = ledger.tip().state.clone();
+        let commands = closes(&before, step, number, now()?);
         let mut conclusion = Conclusion { commands, ..Conclusion::default() };
         let pushed = self.pushed(attempt.trigger)?;
         if let Some(pushed) = pushed.filter(|_| conclusion.commands.is_empty()) {
             conclusion = self.taken(ledger, number, &pushed)?;
         }
         let next = self.conclude(ledger, driver, flow, Holder::Attempt(&attempt.id), &conclusion)?;
+        if let Err(refusal) = self.record_answer(&before, &ledger.tip().state, number) {
+            tracing::warn!(refusal.message, "the files of a gate are incomplete");
+        }
         Ok(Ended::Declared(next))
+    }
+
+    /// Writes down what a gate asks, for the record on this host.
+    pub(super) fn record_question(
+        &self,
+        state: &State,
+        step: &Step,
+        conclusion: &Conclusion,
+    ) -> Result<(), Refusal> {
+        let asked = conclusion.commands.iter().find_map(|command| match command {
+            Command::Ask { tool, .. } => Some(Value::Object(tool.args.clone())),
+            _ => None,
+        });
+        let id = StepId::parse(&step.id).map_err(|error| Refusal::new(Why::Failed, error.to_string()))?;
+        let masks = Masks::of(self.repo, &state.run.base_sha)?;
+        let text = serde_json::to_vec_pretty(&asked).unwrap_or_default();
+        let recorder = Recorder::begin(&self.directory(state.run.id), masks, state, &id, step.opcode());
+        let written = recorder.and_then(|mut recorder| {
+            recorder.write(Role::GateRequest, "gate_request.json", "application/json", true, &text)?;
+            Ok(recorder)
+        });
+        let started = conclusion.commands.iter().find_map(|command| match command {
+            Command::StartStep(start) => start.started_at,
+            _ => None,
+        });
+        let started_at = started.map_or_else(now, Ok)?;
+        let sealed = written.and_then(|recorder| {
+            let ended = record::Ended {
+                started_at,
+                ended: None,
+                evidence: None,
+                exit: None,
+                policy_digest: None,
+                provider: None,
+            };
+            recorder.end(ended)
+        });
+        sealed.map(drop).map_err(|error| unrecorded(&error))
+    }
+
+    /// Writes down how a gate was answered, for the record on this host. Nothing if it is open.
+    fn record_answer(&self, before: &State, after: &State, number: u64) -> Result<(), Refusal> {
+        let (Some(open), Some(done)) = (before.steps.get(&number), after.steps.get(&number)) else {
+            return Ok(());
+        };
+        let (Some(at), Some(outcome), Some(approval)) = (done.ended_at, done.outcome, request(after, number))
+        else {
+            return Ok(());
+        };
+        let masks = Masks::of(self.repo, &after.run.base_sha)?;
+        let answer = json!({ "resolution": approval.resolution, "by": approval.resolved_by });
+        let text = serde_json::to_vec_pretty(&answer).unwrap_or_default();
+        let recorder = Recorder::resume(&self.directory(after.run.id), masks, before, open);
+        let sealed = recorder.and_then(|mut recorder| {
+            recorder.write(Role::GateOutcome, "gate_outcome.json", "application/json", true, &text)?;
+            recorder.end(record::Ended {
+                started_at: open.started_at,
+                ended: Some((at, outcome)),
+                evidence: done.evidence.clone(),
+                exit: None,
+                policy_digest: None,
+                provider: None,
+            })
+        });
+        sealed.map(drop).map_err(|error| unrecorded(&error))
     }
 
     /// The answer that was pushed to a driver since its last state.

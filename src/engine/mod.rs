@@ -29,6 +29,7 @@
 //! | `program`, `script` | runs one program; scripts of the base commit |
 //! | `stirred` | whether files are changing |
 //! | `salvage` | what an attempt that was cut off left in the worktree |
+//! | `session` | sessions of agents that are continued |
 //! | [`recover`] | after an attempt that was cut off |
 //! | [`hear`] | a live step hears that its run does not go on |
 //! | [`control`] | a person stops, pauses or resumes a run |
@@ -51,6 +52,7 @@ pub mod record;
 pub mod recover;
 mod salvage;
 pub(crate) mod script;
+mod session;
 pub mod start;
 mod stirred;
 pub mod validation;
@@ -100,8 +102,6 @@ pub struct Engine<'a> {
     pub validators: BTreeMap<String, String>,
     /// The command lines of planners: `aynig.evaluator`, and those with a name.
     pub evaluators: BTreeMap<String, String>,
-    /// Where commands are taken from, if not from the branch: `aynig.commandsFrom`.
-    pub commands_from: Option<String>,
     /// Variables for programs of a step, besides their own.
     pub environment: Vec<(OsString, OsString)>,
     /// This executable.

@@ -6,15 +6,18 @@ use bstr::ByteSlice;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::message::Message;
 use crate::flow::due::{Due, due, route};
-use crate::model::decide::{Command, EndedStep, StepStart};
+use crate::ledger::{Ledger, Masks};
+use crate::model::decide::{Command, EndedStep, NewArtifact, StepStart};
 use crate::model::ids::StepId;
 use crate::model::run::RunStatus;
 use crate::model::state::State;
-use crate::model::step::{Outcome, Record};
+use crate::model::step::{Opcode, Outcome, Record};
+use crate::model::time::Timestamp;
 use crate::workspace::refusal::{Refusal, Why};
 
-use super::attempt::{Attempt, Ended};
+use super::attempt::{Attempt, Ended, unrecorded};
 use super::conclude::{Conclusion, Holder, STALLED};
+use super::record::{self, Recorder, for_ledger};
 use super::{Engine, FLOW, now};
 
 /// The trailer that names the attempt that was cut off.
@@ -53,11 +56,14 @@ impl Engine<'_> {
                     } else {
                         "its attempt was cut off"
                     };
+                    let at = now()?;
+                    let artifacts = self.killed_record(&mut ledger, &id, step.opcode(), (at, why))?;
                     let end = EndedStep {
                         record,
+                        artifacts,
                         ..EndedStep::new(number, Outcome::Error, routed, Some(why.to_owned()))
                     };
-                    let start = StepStart { id, opcode: step.opcode(), started_at: Some(now()?) };
+                    let start = StepStart { id, opcode: step.opcode(), started_at: Some(at) };
                     vec![Command::StartStep(start), Command::EndStep(Box::new(end))]
                 }
                 // The answer that the attempt was to read is still below it.
@@ -69,6 +75,32 @@ impl Engine<'_> {
         }
         let next = self.conclude(&mut ledger, &driver, &flow, Holder::Attempt(&attempt.id), &conclusion)?;
         Ok(Ended::Declared(next))
+    }
+
+    /// Seals what an attempt that was cut off left on this host, and makes artifacts of it.
+    fn killed_record(
+        &self,
+        ledger: &mut Ledger<'_>,
+        id: &StepId,
+        opcode: Opcode,
+        (at, why): (Timestamp, &str),
+    ) -> Result<Vec<(String, NewArtifact)>, Refusal> {
+        let run = ledger.tip().state.run.clone();
+        let masks = Masks::of(self.repo, &run.base_sha)?;
+        let state = &ledger.tip().state;
+        let Some(recorder) = Recorder::killed(&self.directory(run.id), masks, state, id, opcode) else {
+            return Ok(Vec::new());
+        };
+        let files = recorder.end(record::Ended {
+            started_at: at,
+            ended: Some((at, Outcome::Error)),
+            evidence: Some(why.to_owned()),
+            exit: None,
+            policy_digest: None,
+            provider: None,
+        });
+        let files = files.map_err(|error| unrecorded(&error))?;
+        Ok(for_ledger(ledger, None, Outcome::Error, &files))
     }
 
     /// The run id of the attempt that was cut off.

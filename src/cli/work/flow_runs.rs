@@ -99,11 +99,14 @@ fn start(app: &App, repo: &Repo, options: &FlowStart) -> Result<Exit, Error> {
     };
     let inputs = engine::inputs(&app.process.start, &flow, &options.inputs)?;
     let remote = authority(repo, None)?;
+    let (base_ref, base) = aynig::ops::flow::base(repo, &options.base)?;
+    let file = app.process.start.join(&options.flow_file);
+    engine::check_trust(repo, remote.source(), (&file, &bytes), &flow, base)?;
     let engine = opened(app, repo)?;
     let order = Order {
         flow: &flow,
         file: &bytes,
-        base: aynig::ops::flow::base(repo, &options.base)?,
+        base: (base_ref, base),
         inputs,
         label: options.label.clone().unwrap_or_else(|| flow.workflow_id.clone()),
         begins_at: None,

@@ -6,6 +6,7 @@ mod first;
 mod gate;
 mod hosts;
 mod seed;
+mod trust;
 
 use serde_json::Value;
 

@@ -1,0 +1,85 @@
+//! Where commands are taken from a trusted ref, and what agents keep between visits.
+
+use super::agent::{agent, with_agent};
+use super::*;
+
+const STEP: &str = "  - id: implement
+    opcode: RUN_AGENT
+    agent: scripted
+    prompt: go
+    allow_empty: true
+    routes: {completed: STOP, error: STOP}
+";
+
+/// CONTRACT 20.27
+#[test]
+fn a_flow_that_is_not_of_the_trusted_ref_is_not_started() {
+    let repo = with_agent("cat >/dev/null");
+    place_worktrees(&repo);
+    repo.git(["branch", "trusted"]);
+    repo.git(["config", "aynig.commandsFrom", "trusted"]);
+    repo.write("flow.yaml", &flow("implement", STEP));
+    let refused = |words: &str| {
+        let output = repo.aynig(["flow", "start", "flow.yaml"]);
+        assert_eq!(output.status.code(), Some(3), "{}", told(&output));
+        assert!(err(&output).contains(words), "{}", err(&output));
+        assert!(repo.git(["for-each-ref", "refs/aynig"]).is_empty());
+    };
+    refused("trusted has no program .aynig/command/flow-step");
+    repo.command(".aynig/command/flow-step", "exec \"$AYNIG_BIN\" flow step");
+    repo.command(".aynig/command/stalled", "exec \"$AYNIG_BIN\" flow recover");
+    repo.git(["add", ".aynig"]);
+    repo.git(["commit", "-qm", "the commands of drivers"]);
+    repo.git(["branch", "-f", "trusted"]);
+    refused("flow.yaml is not a file of trusted");
+    repo.commit_all("the flow");
+    repo.git(["branch", "-f", "trusted"]);
+    let started = json(&repo.aynig_ok(["flow", "start", "flow.yaml", "--json"]));
+    repo.aynig_ok(["run", "--drain"]);
+    let driver = started["driver"].as_str().expect("a name");
+    assert_eq!(repo.state(driver), "flow-done");
+}
+
+/// CONTRACT 20.28
+#[test]
+fn a_session_is_continued_where_its_work_is() {
+    let repo = Repo::new();
+    let script = "read -r line; printf '%s\\n' \"$line\" >>\"$(git rev-parse --git-common-dir)/asked\"\n\
+        echo '{\"type\":\"session\",\"sessionId\":\"abc\"}'\necho '{\"type\":\"message.assistant.final\",\"content\":\"done\"}'";
+    agent(&repo, "scripted", script);
+    repo.git(["config", "aynig.provider.scripted.protocol", "jsonl"]);
+    let twice = STEP
+        .replace("allow_empty: true", "session: continue\n    allow_empty: true")
+        .replace("completed: STOP", "completed: ask")
+        + "  - id: ask\n    opcode: GATE\n    gate: more\n    routes: {gate_approved: implement, gate_rejected: STOP}\n";
+    let run = start(&repo, &flow("implement", &twice));
+    repo.aynig_ok(["run", "--drain"]);
+    repo.aynig_ok(["flow", "approve", &run.slug]);
+    repo.aynig_ok(["run", "--drain"]);
+    let asked = std::fs::read_to_string(repo.path.join(".git/asked")).expect("prompts");
+    let lines: Vec<&str> = asked.lines().collect();
+    assert_eq!(lines.len(), 2, "{asked}");
+    assert!(
+        !lines[0].contains("\"sessionId\":\"abc\"") && lines[1].contains("\"sessionId\":\"abc\""),
+        "{asked}"
+    );
+}
+
+/// CONTRACT 20.6
+#[test]
+fn the_question_and_the_answer_of_a_gate_are_in_the_record() {
+    let repo = Repo::new();
+    let ask = "  - id: ask\n    opcode: GATE\n    gate: ship\n    question: ready?\n    routes: {gate_approved: STOP, gate_rejected: STOP}\n";
+    let run = start(&repo, &flow("ask", ask));
+    repo.aynig_ok(["run", "--drain"]);
+    let read = |name: &str| {
+        let path = run.directory.join("artifacts/ask/1").join(name);
+        serde_json::from_slice::<Value>(&std::fs::read(path).expect(name)).expect("JSON")
+    };
+    assert_eq!(read("gate_request.json")["question"], "ready?");
+    assert_eq!(read("manifest.json")["termination"], Value::Null);
+    repo.aynig_ok(["flow", "approve", &run.slug, "--comment", "good"]);
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(read("gate_outcome.json")["resolution"]["reason"], "good");
+    assert_eq!(read("manifest.json")["termination"], "gate_approved");
+}
