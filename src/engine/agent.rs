@@ -147,6 +147,11 @@ impl Engine<'_> {
             ("AYNIG_ORCH_RUN", run.into()),
             ("AYNIG_ORCH_NODE", node.into()),
             ("AYNIG_ORCH_TURN", scene.attempt.into()),
+            // Whatever they commit or move is told from what people do by this address (CONTRACT 15.15).
+            ("GIT_AUTHOR_NAME", scene.context.name.clone().into()),
+            ("GIT_AUTHOR_EMAIL", scene.context.address().into()),
+            ("GIT_COMMITTER_NAME", scene.context.name.clone().into()),
+            ("GIT_COMMITTER_EMAIL", scene.context.address().into()),
         ];
         let own = own.map(|(name, value)| (OsString::from(name), value));
         self.environment.iter().cloned().chain(own).collect()
@@ -217,6 +222,13 @@ fn tree_of(hex: Option<&String>) -> Option<CommitId> {
     CommitId::parse_hex(hex?.as_bytes())
 }
 
+/// When a step is tried again after a usage limit, in seconds since 1970: a quarter of an hour from now if nobody says,
+/// at least a minute and at most a week from now, whatever a program says.
+pub(super) fn until_of_limit(until: Option<i64>) -> i64 {
+    let later = |seconds: i64| clock::wall_seconds().saturating_add(seconds);
+    until.unwrap_or_else(|| later(15 * LATER)).clamp(later(LATER), later(7 * 86_400))
+}
+
 /// The outcome of a turn, or what else comes of it.
 fn outcome(ended: &Ended, stop: &Stop) -> Result<Outcome, Result<Course, Refusal>> {
     let later = |seconds: i64| clock::wall_seconds().saturating_add(seconds);
@@ -226,9 +238,7 @@ fn outcome(ended: &Ended, stop: &Stop) -> Result<Outcome, Result<Course, Refusal
         How::TimedOut(_) => Ok(Outcome::KilledTimeout),
         How::Idle(_) => Ok(Outcome::KilledIdle),
         How::Asked(_) => Ok(Outcome::KilledPolicy),
-        How::Limited { until, message } => {
-            Err(Ok(Course::Parked(until.unwrap_or_else(|| later(15 * LATER)), message.clone())))
-        }
+        How::Limited { until, message } => Err(Ok(Course::Parked(until_of_limit(*until), message.clone()))),
         How::Later => Err(Ok(Course::Parked(later(LATER), ended.evidence.clone()))),
         How::Unavailable(why) => Err(Ok(Course::Unable(why.clone()))),
         How::Stopped(_) => Err(interrupted(stop)),

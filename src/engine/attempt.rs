@@ -128,8 +128,21 @@ impl Scene<'_, '_> {
 }
 
 impl Engine<'_> {
-    /// Carries out what is due in the run of a driver.
+    /// Carries out what is due in the run of a driver. What fails before a program was started is no failure of the
+    /// step: the driver is handed back.
     pub fn attempt(&self, attempt: &Attempt) -> Result<Ended, Refusal> {
+        self.carry_out(attempt).or_else(|refusal| self.before_work(attempt, refusal))
+    }
+
+    /// Hands the driver back after an error, unless this attempt has begun its work.
+    pub(super) fn before_work(&self, attempt: &Attempt, refusal: Refusal) -> Result<Ended, Refusal> {
+        match run_of(self.repo, attempt.trigger) {
+            Some(run) if !self.has_begun(run, &attempt.id) => Ok(Ended::Unable(refusal.message)),
+            Some(_) | None => Err(refusal),
+        }
+    }
+
+    fn carry_out(&self, attempt: &Attempt) -> Result<Ended, Refusal> {
         let (mut ledger, driver, flow) = self.opened(attempt)?;
         let holder = Holder::Attempt(&attempt.id);
         if ledger.tip().state.run.status == RunStatus::Running {
@@ -336,7 +349,7 @@ impl Engine<'_> {
     }
 
     /// The values of a run's inputs.
-    fn inputs(&self, ledger: &Ledger<'_>) -> Result<BTreeMap<String, String>, Refusal> {
+    pub(super) fn inputs(&self, ledger: &Ledger<'_>) -> Result<BTreeMap<String, String>, Refusal> {
         let frozen = ledger.tip().state.run.flow.iter().flat_map(|flow| flow.inputs.iter());
         let mut inputs = BTreeMap::new();
         for (name, digest) in frozen {

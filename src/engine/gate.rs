@@ -9,6 +9,7 @@ use bstr::ByteSlice;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::message::Message;
 use crate::flow::document::{Flow, GATE_TOOL, Gate, Step};
+use crate::flow::substitution::fill;
 use crate::ledger::{Ledger, Masks, Place};
 use crate::model::approval::Tool;
 use crate::model::by::By;
@@ -67,12 +68,15 @@ impl Engine<'_> {
         let node = node.ok_or_else(|| Refusal::new(Why::Failed, "the run has no node to ask for it"))?;
         let id = StepId::parse(&step.id).map_err(|error| Refusal::new(Why::Failed, error.to_string()))?;
         let head = self.work_head(ledger)?;
+        let run = state.run.id.to_string();
+        let inputs = self.inputs(ledger)?;
+        let question = gate.question.as_ref().map(|question| fill(question, &inputs, &run));
         let args = Map::from_iter([
             ("gate".to_owned(), json!(gate.gate)),
             // A later visit asks anew, whatever else is the same.
             ("number".to_owned(), json!(number)),
             ("step".to_owned(), json!(step.id)),
-            ("question".to_owned(), json!(gate.question)),
+            ("question".to_owned(), json!(question)),
             (APPROVERS.to_owned(), json!(approvers)),
             (REQUIRED.to_owned(), json!(gate.required)),
             (HEAD.to_owned(), head.map_or(Value::Null, Value::from)),
@@ -83,7 +87,7 @@ impl Engine<'_> {
             Timestamp::from_millis(at.millis().checked_add(millis)?)
         });
         let tool = Tool { id: gate_id(number), name: GATE_TOOL.to_owned(), args };
-        let context = gate.question.clone();
+        let context = question;
         let start = StepStart { id, opcode: step.opcode(), started_at: Some(at) };
         let commands = vec![Command::StartStep(start), Command::Ask { node, tool, context, expires_at }];
         Ok(Conclusion { commands, ..Conclusion::default() })

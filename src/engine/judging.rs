@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::clock;
 use crate::contract::ids::CommitId;
 use crate::flow::document::{Act, Evaluate, word_of};
 use crate::flow::ruling::Facts;
@@ -15,6 +14,7 @@ use crate::provider::{Ids, Provider};
 use crate::workspace::refusal::Refusal;
 
 use super::Engine;
+use super::agent::until_of_limit;
 use super::attempt::{Carried, Course, Scene, interrupted};
 use super::checking::keep;
 use super::evaluation::{Chosen, Envelope, Evaluated, Evaluation, Planner, Verdict, choose, evaluate};
@@ -24,9 +24,6 @@ const WINDOW: usize = 3;
 
 /// The longest list of changed paths that a planner is shown.
 const PATHS: usize = 200;
-
-/// How long a step waits for a planner that cannot answer now, in seconds.
-const LATER: i64 = 15 * 60;
 
 impl Engine<'_> {
     /// Lets a planner judge.
@@ -51,7 +48,7 @@ impl Engine<'_> {
             Verdict::Stopped => return interrupted(&scene.stop),
             Verdict::Unable(why) => return Ok(Course::Unable(why.clone())),
             Verdict::Later { until, why } => {
-                let until = until.unwrap_or_else(|| clock::wall_seconds().saturating_add(LATER));
+                let until = until_of_limit(*until);
                 return Ok(Course::Parked(until, why.clone()));
             }
         };

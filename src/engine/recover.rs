@@ -24,8 +24,13 @@ use super::{Engine, FLOW, now};
 const STALLED_RUN: &str = "dwp-stalled-run";
 
 impl Engine<'_> {
-    /// Carries on after an attempt that was cut off.
+    /// Carries on after an attempt that was cut off. What cannot be done now is handed back, and tried again after a
+    /// pause.
     pub fn recover(&self, attempt: &Attempt) -> Result<Ended, Refusal> {
+        self.carry_on(attempt).or_else(|refusal| self.before_work(attempt, refusal))
+    }
+
+    fn carry_on(&self, attempt: &Attempt) -> Result<Ended, Refusal> {
         let (mut ledger, driver, flow) = self.opened(attempt)?;
         let state = ledger.tip().state.clone();
         let lost = self.lost_attempt(&attempt.branch, attempt.trigger)?;

@@ -27,6 +27,11 @@ impl Engine<'_> {
             .map_err(|error| Refusal::because(&format!("write {}", path.display()), &error))
     }
 
+    /// Whether this attempt has marked the worktree of a run.
+    pub(super) fn has_begun(&self, run: RunId, attempt: &str) -> bool {
+        std::fs::read_to_string(self.mark(run)).is_ok_and(|whose| whose == attempt)
+    }
+
     /// Takes the mark away.
     pub(super) fn end_work(&self, run: RunId) {
         if let Err(error) = std::fs::remove_file(self.mark(run))

@@ -122,7 +122,7 @@ pub(crate) enum Verb {
     Publish(Publish),
     /// Show orchestrated runs and their events, and mend their files
     Orch(Orch),
-    /// Check and draw flow files: a task through agents, validators, a planner, gates and rollbacks
+    /// Check, draw and run flows: a task through agents, validators, a planner, gates and rollbacks
     Flow(Flow),
     /// List the agents that this host can run, and check whether they work
     Provider(Provider),

@@ -62,10 +62,7 @@ fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, Error> {
     };
     let updates = updates(&text, meant)?;
     let quarantine = Quarantine::new(repo.common_dir(), &app.process.variables.objects);
-    let next = format!(
-        "nothing was taken; whoever keeps the server: `git -C {} fsck` tells what is damaged",
-        shell_quote(&repo.common_dir().display().to_string())
-    );
+    let next = mending(&repo);
     let damaged =
         |trying: &str, error: &dyn std::error::Error| Error::because(trying, error).hint(next.as_str());
     let unreadable = |error| damaged("read the commits of this push", &error);
@@ -129,6 +126,14 @@ fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, Error> {
         }
     }
     Ok(if refused == 0 { Exit::Done } else { Exit::Failed })
+}
+
+/// What is to be done about damage.
+fn mending(repo: &Repo) -> String {
+    format!(
+        "nothing was taken; whoever keeps the server: `git -C {} fsck` tells what is damaged",
+        shell_quote(&repo.common_dir().display().to_string())
+    )
 }
 
 /// Refuses what would lose operations of runs (CONTRACT 12.12). Returns how many ledgers there are.

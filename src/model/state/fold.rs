@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::super::approval::{Approval, Consent};
 use super::super::event::{
-    ApprovalGiven, ApprovalRequested, ApprovalResolved, Body, Event, WorkspaceChanged,
+    ApprovalGiven, ApprovalRequested, ApprovalResolved, Body, Configured, Event, WorkspaceChanged,
 };
 use super::super::ids::{Alias, EventId, NodeId};
 use super::super::message::{Expectation, InboxItem, Item};
@@ -69,14 +69,7 @@ impl State {
                 self.run.merge(&body.patch);
                 Ok(vec![Entry::Run])
             }
-            Body::Configured(body) => {
-                if body.patch.node_configs.keys().any(|node| !self.nodes.contains_key(node)) {
-                    return Err(NO_NODE);
-                }
-                let entries = body.patch.node_configs.keys().map(|node| Entry::Config(*node)).collect();
-                self.configs.extend(body.patch.node_configs.clone());
-                Ok(entries)
-            }
+            Body::Configured(body) => self.configure(body),
             Body::ModeSet(body) => {
                 (self.run.mode, self.run.global_mode) = (body.mode, body.global_mode);
                 Ok(vec![Entry::Run])
@@ -142,6 +135,15 @@ impl State {
             | Body::PublishPushed(body)
             | Body::PublishProposed(body) => self.change_workspace(body),
         }
+    }
+
+    fn configure(&mut self, body: &Configured) -> Change {
+        let configs = &body.patch.node_configs;
+        if configs.keys().any(|node| !self.nodes.contains_key(node)) {
+            return Err(NO_NODE);
+        }
+        self.configs.extend(configs.clone());
+        Ok(configs.keys().map(|node| Entry::Config(*node)).collect())
     }
 
     fn change_node(&mut self, event: &Event) -> Change {

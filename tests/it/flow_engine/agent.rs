@@ -161,3 +161,28 @@ fn a_host_that_lacks_the_provider_hands_the_step_back() {
     let message = repo.git(["log", "-1", "--format=%B", &run.driver]);
     assert!(message.contains("aynig-unable:") && message.contains("scripted"), "{message}");
 }
+
+/// CONTRACT 15.15, 20.4
+#[test]
+fn an_agent_that_moves_a_protected_branch_breaks_the_policy() {
+    let repo = with_agent(
+        "cat >/dev/null; echo x >x; git add x; git commit -qm own; git update-ref refs/heads/main HEAD",
+    );
+    repo.git(["switch", "-q", "--detach"]);
+    let run = start_with(&repo, &one(""), &["--input", "what=x"]);
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&repo, &run), ["implement killed_policy STOP"]);
+    let address = repo.git(["log", "-1", "--format=%ae", &run.work]);
+    assert!(address.ends_with(".invalid") || address.contains(&run.slug), "{address}");
+}
+
+#[test]
+fn a_usage_limit_of_the_past_does_not_loop() {
+    let repo = with_agent("read -r line; echo '{\"type\":\"limit\",\"until\":-5,\"message\":\"enough\"}'");
+    repo.git(["config", "aynig.provider.scripted.protocol", "jsonl"]);
+    let run = start_with(&repo, &one(""), &["--input", "what=x"]);
+    repo.aynig_ok(["run"]);
+    assert!(steps(&repo, &run).is_empty());
+    let message = repo.git(["log", "-1", "--format=%B", &run.driver]);
+    assert!(message.contains("dwp-not-before: 20") && message.contains("enough"), "{message}");
+}

@@ -110,3 +110,18 @@ fn an_attempt_that_was_cut_off_is_tried_again_and_then_gives_up() {
     assert_eq!(steps(&repo, &run), ["undo error", "undo error"]);
     assert_eq!(end(&repo, &run), ["failed", "stalled", "error: undo was cut off, and no retry is left"]);
 }
+
+/// CONTRACT 20.5
+#[test]
+fn what_fails_before_a_step_has_begun_is_handed_back_and_not_counted() {
+    let repo = Repo::new();
+    let run = start(&repo, &flow("undo", GATE));
+    let git_dir = std::fs::read_to_string(run.worktree.join(".git")).expect("a link");
+    let lock = std::path::Path::new(git_dir.trim().trim_start_matches("gitdir: ")).join("index.lock");
+    std::fs::write(&lock, "").expect("a lock");
+    repo.aynig_ok(["run"]);
+    assert!(steps(&repo, &run).is_empty());
+    let message = repo.git(["log", "-1", "--format=%B", &run.driver]);
+    assert!(message.contains("dwp-state: flow-step") && message.contains("aynig-unable:"), "{message}");
+    assert!(message.contains("index.lock"), "{message}");
+}

@@ -69,14 +69,15 @@ fn a_session_is_continued_where_its_work_is() {
 #[test]
 fn the_question_and_the_answer_of_a_gate_are_in_the_record() {
     let repo = Repo::new();
-    let ask = "  - id: ask\n    opcode: GATE\n    gate: ship\n    question: ready?\n    routes: {gate_approved: STOP, gate_rejected: STOP}\n";
-    let run = start(&repo, &flow("ask", ask));
+    let ask = "  - id: ask\n    opcode: GATE\n    gate: ship\n    question: \"ready, {{inputs.who}}?\"\n    routes: {gate_approved: STOP, gate_rejected: STOP}\n";
+    let text = flow("ask", ask).replace("steps:", "inputs:\n  who: {required: true}\nsteps:");
+    let run = start_with(&repo, &text, &["--input", "who=Ann"]);
     repo.aynig_ok(["run", "--drain"]);
     let read = |name: &str| {
         let path = run.directory.join("artifacts/ask/1").join(name);
         serde_json::from_slice::<Value>(&std::fs::read(path).expect(name)).expect("JSON")
     };
-    assert_eq!(read("gate_request.json")["question"], "ready?");
+    assert_eq!(read("gate_request.json")["question"], "ready, Ann?");
     assert_eq!(read("manifest.json")["termination"], Value::Null);
     repo.aynig_ok(["flow", "approve", &run.slug, "--comment", "good"]);
     repo.aynig_ok(["run", "--drain"]);
