@@ -170,8 +170,11 @@ impl Engine<'_> {
         let ledger = match (open(self.repo, run), &attempt.remote) {
             // Another host made it.
             (Err(LedgerError::Unknown(_)), Some(remote)) => {
-                fetch(self.repo, remote)?;
-                open(self.repo, run)
+                let fetched = fetch(self.repo, remote)?;
+                match fetched.refused.into_iter().find(|(refused, _)| *refused == run) {
+                    Some((_, why)) => Err(why),
+                    None => open(self.repo, run),
+                }
             }
             (opened, _) => opened,
         }?;

@@ -13,11 +13,13 @@
 //! | [`refs`] | refs, and the compare-and-swap that moves one |
 //! | [`worktrees`] | linked worktrees and their owners |
 //! | [`contents`] | the contents of a worktree, and how they are saved |
+//! | `address` | addresses of remotes |
 //! | [`remote`] | fetch, ls-remote, and the leased push |
 //! | `offer` | the push of a published branch, with push options |
 //! | `atomic` | the push that moves several refs together |
 //! | [`probe`] | queries of `aynig doctor` |
 
+pub(crate) mod address;
 pub(crate) mod atomic;
 pub(crate) mod contents;
 pub mod objects;

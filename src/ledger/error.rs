@@ -102,15 +102,21 @@ pub enum LedgerError {
         /// The place.
         place: String,
         /// What helps.
-        hint: &'static str,
+        hint: String,
     },
     /// A remote has a ledger that it does not decide.
-    #[error("{remote} has a ledger of run {run}, which is decided elsewhere: it is left aside")]
+    #[error("run {run} is decided {place}, so its ledger at {remote} ({address}) is left aside: {hint}")]
     Foreign {
         /// The run.
         run: RunId,
         /// The remote.
         remote: RemoteName,
+        /// Its address.
+        address: String,
+        /// Where the run is decided.
+        place: String,
+        /// What helps.
+        hint: String,
     },
     /// The remote could not be asked, or did not take the operation.
     #[error("{remote}, where the run is decided, did not take the operation")]

@@ -54,8 +54,8 @@ fn take_over(repo: &Repo, remote: &RemoteName, run: RunId, there: CommitId) -> R
     }
     // What is known here says who decides; a ledger that is new here speaks for itself.
     let decided_by = Tip::read_run(repo, run, here.unwrap_or(there))?.state.run.decided_by;
-    if decided_by != Place::Remote(remote.clone()).named(repo)? {
-        return Err(LedgerError::Foreign { run, remote: remote.clone() });
+    if !Place::is_remote(repo, remote, &decided_by) {
+        return Err(Place::foreign(repo, run, remote, &decided_by));
     }
     // Another process may have fetched or pushed a newer one meanwhile. A rewind is `refresh`'s to follow.
     if here.is_some_and(|here| !repo.descends(there, here)) {

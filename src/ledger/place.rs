@@ -12,6 +12,7 @@ use crate::fsutil;
 use crate::git::Repo;
 use crate::model::ids::{OpId, RunId};
 use crate::model::run::DecidedBy;
+use crate::words::shell_quote;
 
 /// A place as it is reached from here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +32,7 @@ impl Place {
         match self {
             Self::Here => Ok(DecidedBy::Repository(identity(repo)?)),
             Self::Remote(remote) => {
-                let address = address(repo, remote);
+                let address = repo.address_of(remote).map(|address| repo.whole_address(address));
                 address.map(DecidedBy::Remote).ok_or_else(|| LedgerError::Unknown(remote.to_string()))
             }
         }
@@ -42,34 +43,66 @@ impl Place {
     /// # Errors
     /// [`LedgerError::Elsewhere`] if it is not reached from here.
     pub fn of(repo: &Repo, run: RunId, decided_by: &DecidedBy) -> Result<Self, LedgerError> {
+        let elsewhere = |hint| LedgerError::Elsewhere { run, place: where_it_is(decided_by), hint };
         match decided_by {
             DecidedBy::Repository(id) if *id == identity(repo)? => Ok(Self::Here),
-            DecidedBy::Repository(_) => Err(LedgerError::Elsewhere {
-                run,
-                place: "in another repository".to_owned(),
-                hint: "type the command there; runs that several clones share are made with a remote (aynig.remote)",
-            }),
+            DecidedBy::Repository(_) => Err(elsewhere(
+                "type the command there; runs that several clones share are made with a remote (aynig.remote)"
+                    .to_owned(),
+            )),
             DecidedBy::Remote(wanted) => {
                 let names = repo.remote_names().into_iter();
-                let remotes = names.filter_map(|name| RemoteName::parse(&name).ok());
-                let found = remotes.filter(|name| address(repo, name).as_ref() == Some(wanted)).min();
-                found.map(Self::Remote).ok_or_else(|| LedgerError::Elsewhere {
-                    run,
-                    place: format!("at {wanted}"),
-                    hint: "no remote of this repository has this address: add it with `git remote add`",
-                })
+                let remotes: Vec<RemoteName> = names.filter_map(|name| RemoteName::parse(&name).ok()).collect();
+                let exact = remotes.iter().filter(|name| repo.address_of(name).as_ref() == Some(wanted)).min();
+                let found = exact
+                    .or_else(|| remotes.iter().filter(|name| Self::is_remote(repo, name, decided_by)).min());
+                found.cloned().map(Self::Remote).ok_or_else(|| elsewhere(mends(repo, &remotes, wanted)))
             }
         }
     }
+
+    /// Whether a remote is the place that a ledger names, however its address is spelt.
+    pub(super) fn is_remote(repo: &Repo, remote: &RemoteName, decided_by: &DecidedBy) -> bool {
+        let DecidedBy::Remote(wanted) = decided_by else { return false };
+        repo.address_of(remote).is_some_and(|address| repo.is_one_repository(&address, wanted))
+    }
+
+    /// The error for a ledger at a remote that does not decide it.
+    pub(super) fn foreign(
+        repo: &Repo,
+        run: RunId,
+        remote: &RemoteName,
+        decided_by: &DecidedBy,
+    ) -> LedgerError {
+        let hint = match decided_by {
+            DecidedBy::Repository(_) => "it is carried on there".to_owned(),
+            DecidedBy::Remote(wanted) => mends(repo, std::slice::from_ref(remote), wanted),
+        };
+        let address = repo.address_of(remote).unwrap_or_default();
+        LedgerError::Foreign { run, remote: remote.clone(), address, place: where_it_is(decided_by), hint }
+    }
 }
 
-/// A remote's address without a user's name or password. `None` if it has none.
-fn address(repo: &Repo, remote: &RemoteName) -> Option<String> {
-    let url = repo.config(&format!("remote.{remote}.url"))?;
-    let Some((scheme, rest)) = url.split_once("://") else { return Some(url) };
-    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-    Some(format!("{scheme}://{host}/{path}"))
+fn where_it_is(decided_by: &DecidedBy) -> String {
+    match decided_by {
+        DecidedBy::Repository(_) => "in another repository".to_owned(),
+        DecidedBy::Remote(address) => format!("at {address}"),
+    }
+}
+
+/// What to type if a repository has only remotes with other addresses.
+fn mends(repo: &Repo, remotes: &[RemoteName], wanted: &str) -> String {
+    let wanted_word = shell_quote(wanted);
+    let add = format!("`git remote add NAME {wanted_word}` adds it");
+    match remotes {
+        [only] => {
+            let address = repo.address_of(only).unwrap_or_default();
+            format!(
+                "if {address} is the same repository, `git remote set-url {only} {wanted_word}` says so; if not, {add}"
+            )
+        }
+        _ => format!("no remote of this repository has this address: {add}"),
+    }
 }
 
 /// The random id of this repository. A clone has another one, since `git clone` does not copy the file.

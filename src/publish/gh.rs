@@ -6,9 +6,9 @@ use std::ffi::OsString;
 use serde::Deserialize;
 
 use crate::fsutil::found_in;
+use crate::git::address::Hosted;
 use crate::workspace::refusal::{Refusal, Why};
 
-use super::address::Place;
 use super::call::{Answer, Call};
 use super::proposal::{Proposal, ProposalState, Subject, Texts};
 
@@ -92,14 +92,14 @@ fn call<'a>(
     arguments: impl Iterator<Item = &'a str>,
     stdin: &[u8],
 ) -> Result<Answer, Refusal> {
-    let Place { host, path, .. } = place_of(subject)?;
+    let Hosted { host, path, .. } = place_of(subject)?;
     let whole = arguments.map(str::to_owned).chain(["--repo".to_owned(), format!("{host}/{path}")]);
     start(subject, whole.map(OsString::from).collect(), stdin)
 }
 
 /// The repository on GitHub.
-fn place_of(subject: &Subject<'_>) -> Result<Place, Refusal> {
-    let place = Place::of(subject.address).filter(|place| place.path.split('/').count() == 2);
+fn place_of(subject: &Subject<'_>) -> Result<Hosted, Refusal> {
+    let place = Hosted::of(subject.address).filter(|place| place.path.split('/').count() == 2);
     place.ok_or_else(|| {
         let message = format!(
             "the address of {}, {}, is no repository on GitHub, which aynig.forge = gh needs; nothing was changed",

@@ -15,7 +15,7 @@ use crate::workspace::context::{Context, Intent};
 use crate::workspace::published::Publishing;
 use crate::workspace::refusal::{Refusal, Why};
 
-use super::address::Place;
+use super::address::compares;
 use super::agit;
 use super::names::{Names, unreachable};
 use super::proposal::{Forge, Proposal, ProposalState, Subject, Texts};
@@ -137,7 +137,7 @@ pub fn publish(
     job.record(&mut publishing, publication, last.as_ref())?;
     done.proposal = proposal;
     done.notes.extend(job.unasked(&done));
-    done.compares = Place::of(&names.address).and_then(|place| place.compares(subject.base, subject.head));
+    done.compares = compares(&names.address, subject.base, subject.head);
     done.commit = Some(commit);
     done.context = publishing.context.clone();
     Ok(done)

@@ -3,13 +3,13 @@
 use bstr::{BStr, BString};
 
 use crate::contract::ids::{BranchName, RemoteName};
+use crate::git::address::key_of;
 use crate::git::remote::RemoteError;
 use crate::words::{error_chain, shell_quote};
 use crate::workspace::Workspaces;
 use crate::workspace::context::Context;
 use crate::workspace::refusal::{Refusal, Why};
 
-use super::address::{address_of, key_of};
 use super::proposal::Forge;
 use super::request::Request;
 
@@ -34,7 +34,7 @@ impl Names {
         request: &Request,
     ) -> Result<Self, Refusal> {
         let remote = request.remote.clone();
-        let address = address_of(workspaces.repo, &remote).ok_or_else(|| {
+        let address = workspaces.repo.address_of(&remote).ok_or_else(|| {
             Refusal::new(Why::Usage, format!("there is no remote {remote} in this repository"))
         })?;
         let base = match &request.base {

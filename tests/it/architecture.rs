@@ -17,7 +17,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("stop", &["clock"]),
     ("fsutil", &["crashpoint", "words"]),
     ("git", &["contract", "fsutil", "clock", "crashpoint", "session"]),
-    ("ledger", &["model", "git", "contract", "clock", "fsutil", "crashpoint"]),
+    ("ledger", &["model", "git", "contract", "clock", "fsutil", "crashpoint", "words"]),
     ("journal", &["ledger", "model", "git", "contract", "clock", "fsutil", "crashpoint"]),
     ("supervise", &["clock", "fsutil", "session", "stop", "crashpoint"]),
     ("runner", &["git", "contract", "supervise", "clock", "fsutil", "crashpoint", "stop", "words"]),

@@ -5,6 +5,7 @@ mod control;
 mod first;
 mod gate;
 mod hosts;
+mod hub;
 mod seed;
 mod trust;
 

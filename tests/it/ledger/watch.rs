@@ -106,7 +106,7 @@ fn a_ledger_that_a_remote_does_not_decide_is_left_aside() {
     assert!(fetched.moved.is_empty());
     let [(of, why)] = fetched.refused.as_slice() else { panic!("{fetched:?}") };
     assert_eq!((*of, one.head(&name)), (run, before));
-    assert!(why.to_string().contains("decided elsewhere"), "{why}");
+    assert!(why.to_string().contains("is decided in another repository"), "{why}");
     let third = clone(&hub);
     let fetched = fetch(&open(&third.path).handle(), &origin()).expect("the hub answers");
     assert_eq!((fetched.moved.len(), fetched.refused.len()), (0, 1));
