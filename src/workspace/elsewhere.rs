@@ -79,6 +79,10 @@ impl Workspaces<'_> {
         let head = CommitId::parse_hex(&context.head_sha).unwrap_or_else(|| context.base());
         let lacking = expected.filter(|old| !self.repo.descends(head, *old));
         if context.state != State::Removed {
+            let state = &ledger.tip().state;
+            if same(&state.workspaces, context).is_some_and(|known| self.lags(&state.run, known, context)) {
+                return Ok(Vec::new());
+            }
             // Another host's, which `follow` brings.
             if lacking.is_some_and(|old| !self.is_rescued(old)) {
                 return Err(LedgerError::Moved { name: name.to_string() });

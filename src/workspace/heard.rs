@@ -4,6 +4,7 @@
 //! after a crash, and nothing is written twice. The context is changed first: a ledger that cannot be written never
 //! stops what has happened. A workspace without a ledger is a run by itself.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use crate::clock;
@@ -15,6 +16,7 @@ use crate::ledger::{Ledger, LedgerError, Tip};
 use crate::model::decide::{Command, Op};
 use crate::model::event::WorkspaceChanged;
 use crate::model::ids::{Alias, OpId, RunId};
+use crate::model::run::{DecidedBy, Run};
 use crate::model::time::Timestamp;
 use crate::model::workspace::{Publication, Workspace, WorkspaceChange, WorkspacePatch, WorkspaceStatus};
 use crate::words::error_chain;
@@ -56,9 +58,27 @@ impl Workspaces<'_> {
     /// What the ledger, as it is known here, has not heard.
     fn unheard_of(&self, context: &Context) -> Result<Option<(RunId, Vec<Command>)>, LedgerError> {
         let Some((run, head)) = self.ledger_of(context)? else { return Ok(None) };
-        let known = Tip::read_workspaces(self.repo, run, head)?.state.workspaces;
-        let Some(known) = same(&known, context) else { return Ok(None) };
-        Ok(Some((run, unheard(known, context, &|from, to| self.newest_foreign(context, from, to)))))
+        let state = Tip::read_workspaces(self.repo, run, head)?.state;
+        let Some(known) = same(&state.workspaces, context) else { return Ok(None) };
+        let lags = self.lags(&state.run, known, context);
+        Ok(Some((run, unheard(known, context, lags, &|from, to| self.newest_foreign(context, from, to)))))
+    }
+
+    /// Whether other hosts went on with a workspace of a run that a remote decides. Its next change brings it up to
+    /// them (CONTRACT 15.21).
+    pub(super) fn lags(&self, run: &Run, known: &Workspace, context: &Context) -> bool {
+        let has_all = || {
+            let heads = CommitId::parse_hex(&known.head_sha).zip(CommitId::parse_hex(&context.head_sha));
+            // A commit that is not here yet is another host's.
+            let has = |there, here| self.repo.commit(there).is_err() || self.repo.descends(there, here);
+            heads.is_some_and(|(there, here)| there != here && has(there, here))
+        };
+        matches!(run.decided_by, DecidedBy::Remote(_))
+            && match known.generation.cmp(&remade(context.generation)) {
+                Ordering::Greater => true,
+                Ordering::Equal => has_all(),
+                Ordering::Less => false,
+            }
     }
 
     /// Whether the ledger of its run has not heard of the last change.
@@ -158,8 +178,13 @@ pub(super) fn same<'a>(known: &'a BTreeMap<Alias, Workspace>, context: &Context)
     (known.created_at.to_string() == context.created_at).then_some(known)
 }
 
-/// What a ledger has not heard of a workspace.
-pub(super) fn unheard(known: &Workspace, context: &Context, foreign: &Foreign<'_>) -> Vec<Command> {
+/// What a ledger has not heard of a workspace. One that `lags` has no commits that are new to it.
+pub(super) fn unheard(
+    known: &Workspace,
+    context: &Context,
+    lags: bool,
+    foreign: &Foreign<'_>,
+) -> Vec<Command> {
     let is_over = matches!(context.state, State::Preparing | State::Removing);
     if known.status == WorkspaceStatus::Removed || is_over {
         return Vec::new();
@@ -184,13 +209,14 @@ pub(super) fn unheard(known: &Workspace, context: &Context, foreign: &Foreign<'_
         let change = if *is_rollback { WorkspaceChange::RolledBack } else { WorkspaceChange::Mended };
         add(change, patch, rescue.clone(), is_undone.then_some(UNDONE));
     }
-    if head != context.head_sha
+    if !lags
+        && head != context.head_sha
         && let Some(newest) = foreign(&head, &context.head_sha)
     {
         add(WorkspaceChange::Adopted, at(&newest), None, None);
         head = newest;
     }
-    if head != context.head_sha {
+    if !lags && head != context.head_sha {
         add(WorkspaceChange::Snapshot, at(&context.head_sha), None, None);
     }
     for (change, patch) in published(known, context) {
@@ -253,7 +279,7 @@ mod tests {
         };
         let behind = Workspace { head_sha: id("1"), generation: 1, ..known.clone() };
         let words = |known: &Workspace, context: &Context, foreign: Option<&str>| {
-            let due = unheard(known, context, &|_, _| foreign.map(id));
+            let due = unheard(known, context, false, &|_, _| foreign.map(id));
             let word = |one: Command| match one {
                 Command::ChangeWorkspace(change, body) => {
                     let digit = body.patch.head_sha.map(|head| head[..1].to_owned());
@@ -277,6 +303,8 @@ mod tests {
         assert_eq!(words(&behind, &back, None), [(RolledBack, one(), Some(2))]);
         let removed = Context { state: State::Removed, ..at("2") };
         assert_eq!(words(&known, &removed, None), [(Snapshot, two(), None), (Removed, String::new(), None)]);
+        let later = Workspace { head_sha: id("2"), ..known.clone() };
+        assert_eq!(unheard(&later, &sample(), true, &|_, to| Some(to.to_owned())), []);
         let gone = Workspace { status: WorkspaceStatus::Removed, ..known.clone() };
         assert_eq!(words(&gone, &at("2"), None), []);
         assert_eq!(words(&known, &Context { state: State::Removing, ..at("2") }, None), []);

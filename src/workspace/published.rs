@@ -52,7 +52,11 @@ impl<'w> Workspaces<'w> {
                 .hint(format!("`aynig workspace rollback {handle}` makes it anew, from its base")));
         };
         let worktree = self.repo.hold_workspace(&held.context.worktree_path, &held.context.mark());
-        let clean = worktree.ok().flatten().and_then(|worktree| self.repo.is_clean(&worktree).ok());
+        let worktree = worktree.ok().flatten();
+        if let Some(worktree) = worktree.as_ref().filter(|one| one.branch().as_ref() == Some(&branch)) {
+            self.catch_up(&held, worktree, head);
+        }
+        let clean = worktree.and_then(|worktree| self.repo.is_clean(&worktree).ok());
         let is_dirty = clean.map(|clean| !clean);
         Ok(Publishing { workspaces: self, context: held.context.clone(), head, is_dirty, _lock: lock })
     }

@@ -87,7 +87,32 @@ fn decide(facts: Facts) -> Head {
     }
 }
 
+impl Snapshot {
+    /// One that has done nothing yet.
+    fn begun(held: &Held) -> Self {
+        Self {
+            context: held.context.clone(),
+            commit: None,
+            adopted: Vec::new(),
+            mended: Vec::new(),
+            rescue: None,
+            kept: None,
+            ignored: (0, 0),
+            changes: Vec::new(),
+            withheld: Vec::new(),
+        }
+    }
+}
+
 impl Workspaces<'_> {
+    /// Brings commits that other hosts put on the branch into the worktree, which is left as it is if that cannot be.
+    pub(super) fn catch_up(&self, held: &Held, worktree: &Worktree, tip: CommitId) {
+        let mut done = Snapshot::begun(held);
+        if let Err(refusal) = self.adopt(held, worktree, tip, &mut done) {
+            (self.options.tell)(&refusal.message);
+        }
+    }
+
     /// Puts what is in the worktree onto the work branch.
     pub fn snapshot(&self, context: &Context) -> Result<Snapshot, Refusal> {
         // The lock is held until the ledger has heard.
@@ -148,17 +173,7 @@ impl Workspaces<'_> {
                 shell_quote(&lock.to_string_lossy())
             )));
         }
-        let mut done = Snapshot {
-            context: held.context.clone(),
-            commit: None,
-            adopted: Vec::new(),
-            mended: Vec::new(),
-            rescue: None,
-            kept: None,
-            ignored: (0, 0),
-            changes: Vec::new(),
-            withheld: Vec::new(),
-        };
+        let mut done = Snapshot::begun(held);
         if !worktree.names_its_registration() {
             worktree.mend_link().map_err(|error| because(&error))?;
             done.mended.push("its .git file was written anew".to_owned());

@@ -72,7 +72,8 @@ impl Workspaces<'_> {
         let Some(known) = same(&ledger.tip().state.workspaces, context) else {
             return Ok((Vec::new(), Vec::new()));
         };
-        let mut due = unheard(known, context, &|from, to| self.newest_foreign(context, from, to));
+        let lags = self.lags(&ledger.tip().state.run, known, context);
+        let mut due = unheard(known, context, lags, &|from, to| self.newest_foreign(context, from, to));
         if !mended.is_empty() {
             let (name, patch) = (known.name.clone(), WorkspacePatch::default());
             let body = WorkspaceChanged { name, patch, rescue: None, detail: Some(mended.join("; ")) };

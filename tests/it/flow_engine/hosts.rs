@@ -118,3 +118,51 @@ fn a_kill_at_any_point_of_a_step_loses_and_doubles_nothing() {
         field.assert_same(&run);
     }
 }
+
+const AGAIN: &str = "  - id: one
+    opcode: RUN_AGENT
+    agent: scripted
+    prompt: one
+    routes: {completed: ask, error: STOP}
+  - id: ask
+    opcode: GATE
+    gate: result
+    routes: {gate_approved: STOP, gate_rejected: undo}
+  - id: undo
+    opcode: ROLLBACK
+    target: pre_run
+    routes: {completed: one, error: STOP}
+";
+
+/// CONTRACT 15.19, 15.21
+#[test]
+fn a_host_that_lags_behind_another_one_has_a_workspace_that_is_ready() {
+    let field = Field::new(APPENDS);
+    let [first, second] = &field.hosts;
+    let run = start(first, &flow("one", AGAIN));
+    first.aynig_ok(["run", "--drain"]);
+    first.aynig_ok(["flow", "reject", &run.slug]);
+    first.aynig_ok(["run"]);
+    first.aynig_ok(["run"]);
+    assert_eq!(steps(first, &run).last().expect("a step"), "undo completed one");
+    second.aynig_ok(["run", "--drain"]);
+    assert!(out(&first.aynig_ok(["flow", "list"])).contains(&run.slug));
+    let listed = first.aynig_ok(["workspace", "list"]);
+    assert!(out(&listed).contains("ready") && !told(&listed).contains("heard"), "{}", told(&listed));
+    let cleaned = told(&first.aynig_ok(["clean", "--workspaces", "--apply"]));
+    assert!(!cleaned.contains("failed"), "{cleaned}");
+    let published = first.aynig_ok(["publish", &run.slug]);
+    assert!(
+        !told(&published).contains("snapshot") && !told(&published).contains("heard"),
+        "{}",
+        told(&published)
+    );
+    assert_eq!(field.at_hub(&format!("refs/heads/{}", run.work)), second.head(&run.work));
+    let worktree = run.worktree.to_str().expect("UTF-8");
+    assert_eq!(first.git(["-C", worktree, "status", "--porcelain"]), "", "the files are those of the branch");
+    assert_eq!(first.head(&run.work), second.head(&run.work));
+    first.aynig_ok(["flow", "approve", &run.slug]);
+    second.aynig_ok(["run", "--drain"]);
+    assert_eq!(end(first, &run)[1], "succeeded");
+    field.assert_same(&run);
+}
