@@ -19,6 +19,7 @@
 //! | `proofs` | what must hold of all steps together |
 //! | [`base`] | prompts and scripts of the base commit |
 //! | [`graph`] | drawings |
+//! | `members` | members of JSON that programs wrote |
 //! | [`operations`] | what a policy can forbid |
 //! | [`due`] | what is due after the steps of a run |
 //! | [`verdict`] | what became of a run |
@@ -33,6 +34,7 @@ pub mod due;
 pub mod fault;
 mod fields;
 pub mod graph;
+pub(crate) mod members;
 pub mod operations;
 mod proofs;
 mod read;

@@ -5,10 +5,11 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::document::{STOP, outcomes_of, word};
 use super::fields::listed;
+use super::members::{list, text};
 use crate::model::step::{Opcode, Outcome};
 
 /// The longest answer of a planner, in bytes.
@@ -64,7 +65,7 @@ impl Decision {
         }
         Ok(Self {
             status,
-            next_step: text(fields, "next_step")?,
+            next_step: text(fields, "next_step")?.map(str::to_owned),
             fix_instructions,
             blockers: list(fields, "blockers")?.iter().map(blocker).collect::<Result<_, _>>()?,
             risk_flags: list(fields, "risk_flags")?.iter().map(flag).collect::<Result<_, _>>()?,
@@ -78,22 +79,6 @@ impl Decision {
     }
 }
 
-fn text(fields: &Map<String, Value>, name: &str) -> Result<Option<String>, String> {
-    match fields.get(name) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(format!("`{name}` is no text")),
-    }
-}
-
-fn list<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<&'a [Value], String> {
-    match fields.get(name) {
-        None | Some(Value::Null) => Ok(&[]),
-        Some(Value::Array(list)) => Ok(list),
-        Some(_) => Err(format!("`{name}` is no list")),
-    }
-}
-
 fn flag(value: &Value) -> Result<String, String> {
     value.as_str().map(str::to_owned).ok_or_else(|| "an entry of `risk_flags` is no text".to_owned())
 }
@@ -102,8 +87,8 @@ fn blocker(value: &Value) -> Result<Blocker, String> {
     match value {
         Value::String(code) => Ok(Blocker { code: code.clone(), summary: None }),
         Value::Object(fields) => {
-            let code = text(fields, "code")?.ok_or("a blocker has no `code`")?;
-            Ok(Blocker { code, summary: text(fields, "summary")? })
+            let code = text(fields, "code")?.ok_or("a blocker has no `code`")?.to_owned();
+            Ok(Blocker { code, summary: text(fields, "summary")?.map(str::to_owned) })
         }
         _ => Err("an entry of `blockers` is neither text nor an object".to_owned()),
     }

@@ -157,7 +157,7 @@ words! {
     };
     /// The short name of a node: `[a-z0-9][a-z0-9-]{0,31}`.
     Alias, "alias", |text| check_name(text, 32);
-    /// The name of a provider's configuration: `[a-z0-9-]{1,32}`.
+    /// The name of a provider's configuration: `[a-z0-9][a-z0-9-]{0,31}`.
     ProviderName, "provider name", |text| check_name(text, 32);
     /// The id of a step of a flow: `[a-z0-9][a-z0-9_-]{0,63}`.
     StepId, "step id", |text| {

@@ -7,7 +7,8 @@ use uuid::Uuid;
 
 use crate::flow::document::{Approval, Execution};
 use crate::git::Repo;
-use crate::provider::{self, Ended, Ids, Posture, Provider, ProviderName, Turn};
+use crate::model::ids::ProviderName;
+use crate::provider::{self, Ended, Ids, Posture, Provider, Turn};
 use crate::stop::Stop;
 use crate::supervise::Watchdog;
 
@@ -46,7 +47,7 @@ pub fn all(repo: &Repo, stop: &Stop, only: Option<&str>) -> Result<Vec<Found>, E
         Error::usage(format!("there is no provider {text} here"))
             .hint("`aynig provider list` lists them; `git config aynig.provider.NAME.kind KIND` makes one")
     };
-    let name = ProviderName::parse(text).ok_or_else(unknown)?;
+    let name = provider::named(text).ok_or_else(unknown)?;
     Ok(vec![found(repo, name, stop).ok_or_else(unknown)?])
 }
 

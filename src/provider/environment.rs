@@ -131,7 +131,7 @@ fn ceilings(directory: &Path, outer: Option<&OsString>) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::name::ProviderName;
+    use crate::provider::name::named;
 
     /// CONTRACT 19.4
     #[test]
@@ -157,7 +157,7 @@ mod tests {
         .map(|name| (name.into(), "x".into()))
         .into();
         let provider = |kind, env: &[(&str, Option<&str>)]| Provider {
-            name: ProviderName::parse("some").expect("a name"),
+            name: named("some").expect("a name"),
             kind,
             command: PathBuf::new(),
             args: Vec::new(),

@@ -38,6 +38,6 @@ mod tests;
 pub mod turn;
 
 pub use find::{find, version};
-pub use name::{Kind, ProviderName};
+pub use name::{Kind, named};
 pub use run::run;
 pub use turn::{Ended, How, Ids, Posture, Provider, Question, Turn};

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::turn::files;
-use super::{Ended, How, Ids, Kind, Posture, Provider, ProviderName, Turn, run};
+use super::{Ended, How, Ids, Kind, Posture, Provider, Turn, named, run};
 use crate::clock::Stopwatch;
 use crate::flow::document::Approval;
 use crate::fsutil::replace;
@@ -32,7 +32,7 @@ impl Host {
         fs::set_permissions(&command, fs::Permissions::from_mode(0o755)).expect("executable");
         fs::create_dir(directory.path().join("tree")).expect("a directory");
         let provider = Provider {
-            name: ProviderName::parse("agent").expect("a name"),
+            name: named("agent").expect("a name"),
             kind,
             command,
             args: Vec::new(),

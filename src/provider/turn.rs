@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::name::{Kind, ProviderName};
+use super::name::Kind;
 use crate::flow::document::{Approval, Execution};
+use crate::model::ids::ProviderName;
 use crate::model::run::Usage;
 use crate::stop::{Cause, Stop};
 use crate::supervise::Watchdog;

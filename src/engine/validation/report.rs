@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use crate::flow::is_plain_path;
+use crate::flow::members::{list, text};
 
 /// The longest report, in bytes.
 pub const MAX_REPORT: u64 = 4 * 1024 * 1024;
@@ -103,22 +104,6 @@ fn goldens(fields: &Map<String, Value>) -> Result<Vec<String>, String> {
         goldens.push(path.to_owned());
     }
     Ok(goldens)
-}
-
-fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str>, String> {
-    match fields.get(name) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(format!("`{name}` is no text")),
-    }
-}
-
-fn list<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<&'a [Value], String> {
-    match fields.get(name) {
-        None | Some(Value::Null) => Ok(&[]),
-        Some(Value::Array(list)) => Ok(list),
-        Some(_) => Err(format!("`{name}` is no list")),
-    }
 }
 
 #[cfg(test)]

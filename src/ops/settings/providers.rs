@@ -10,8 +10,9 @@ use std::time::Duration;
 use crate::contract::alike::nearest;
 use crate::git::Repo;
 use crate::git::repo::config::Setting;
+use crate::model::ids::ProviderName;
 use crate::provider::environment::refusal;
-use crate::provider::{Kind, Provider, ProviderName, find};
+use crate::provider::{Kind, Provider, find, named};
 
 use super::read::seconds;
 use super::{Error, expanded, place};
@@ -97,7 +98,7 @@ fn strip(name: &str) -> Option<&str> {
 pub(super) fn unknown(setting: &Setting) -> Option<Option<String>> {
     let rest = strip(&setting.name)?;
     let (provider, name) = rest.rsplit_once('.').unwrap_or(("", rest));
-    if NAMES.iter().any(|known| known.eq_ignore_ascii_case(name)) && ProviderName::parse(provider).is_some() {
+    if NAMES.iter().any(|known| known.eq_ignore_ascii_case(name)) && named(provider).is_some() {
         return Some(None);
     }
     let near = nearest(name, NAMES)
@@ -109,16 +110,14 @@ pub(super) fn unknown(setting: &Setting) -> Option<Option<String>> {
 /// The names of all providers: those with settings, and those that need none.
 pub fn names(repo: &Repo) -> Vec<ProviderName> {
     let set = entries(repo).into_iter().map(|entry| entry.provider);
-    let all: BTreeSet<ProviderName> = set
-        .chain(KNOWN.iter().map(|known| known.name.to_owned()))
-        .filter_map(|name| ProviderName::parse(&name))
-        .collect();
+    let all: BTreeSet<ProviderName> =
+        set.chain(KNOWN.iter().map(|known| known.name.to_owned())).filter_map(|name| named(&name)).collect();
     all.into_iter().collect()
 }
 
 /// Whether a provider has settings here.
 pub fn is_configured(repo: &Repo, name: &ProviderName) -> bool {
-    entries(repo).iter().any(|entry| ProviderName::parse(&entry.provider).as_ref() == Some(name))
+    entries(repo).iter().any(|entry| named(&entry.provider).as_ref() == Some(name))
 }
 
 /// A provider of this host. `None` if it is not configured.
@@ -126,10 +125,8 @@ pub fn is_configured(repo: &Repo, name: &ProviderName) -> bool {
 /// # Errors
 /// A setting with a wrong value.
 pub fn provider(repo: &Repo, name: &ProviderName) -> Result<Option<Provider>, Error> {
-    let entries: Vec<Entry> = entries(repo)
-        .into_iter()
-        .filter(|entry| ProviderName::parse(&entry.provider).as_ref() == Some(name))
-        .collect();
+    let entries: Vec<Entry> =
+        entries(repo).into_iter().filter(|entry| named(&entry.provider).as_ref() == Some(name)).collect();
     let known = KNOWN.iter().find(|known| known.name == name.as_str());
     if known.is_none() && entries.is_empty() {
         return Ok(None);
@@ -143,7 +140,7 @@ pub fn provider(repo: &Repo, name: &ProviderName) -> Result<Option<Provider>, Er
 
 /// The provider of this name if this host has it and its program. The error is a reason for people.
 pub(crate) fn here(repo: &Repo, text: &str) -> Result<Provider, String> {
-    let name = ProviderName::parse(text).ok_or_else(|| format!("{text} is no name of a provider"))?;
+    let name = named(text).ok_or_else(|| format!("{text} is no name of a provider"))?;
     let provider = provider(repo, &name).map_err(|error| error.message)?;
     let provider = provider.ok_or_else(|| {
         format!("this host has no provider {name}; `git config aynig.provider.{name}.kind KIND` makes one")

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::{Dialect, Out, Task, decide, id_text, map_of, number, object, shortened, some_text, text_of};
+use super::{Dialect, Out, Rpc, Task, decide, id_text, map_of, number, rpc, some_text, text_of};
 use crate::model::approval::Tool;
 use crate::model::run::Usage;
 use crate::provider::event::{End, Event};
@@ -300,23 +300,19 @@ impl Dialect for Acp {
 
     fn line(&mut self, line: &[u8]) -> Out {
         let mut out = Out::default();
-        let Some(object) = object(line, &mut out) else { return out };
-        let value = Value::Object(object);
-        let params = value.get("params").unwrap_or(&Value::Null);
-        match (value.get("method").and_then(Value::as_str), value.get("id")) {
-            (Some("session/update"), None) if self.is_prompted => self.updated(params, &mut out),
-            (Some(_), None) => {}
-            (Some("session/request_permission"), Some(id)) => self.asked(id, params, &mut out),
-            (Some(method), Some(id)) => {
+        match rpc(line, &mut out) {
+            Some(Rpc::Notice { method, params }) if method == "session/update" && self.is_prompted => {
+                self.updated(&params, &mut out);
+            }
+            Some(Rpc::Request { id, method, params }) if method == "session/request_permission" => {
+                self.asked(&id, &params, &mut out);
+            }
+            Some(Rpc::Request { id, method, .. }) => {
                 let error = json!({"code": -32601, "message": format!("aynig does not answer {method}")});
                 out.write(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
             }
-            (None, Some(id)) => {
-                if let Some(id) = id.as_u64() {
-                    self.answered(id, &value, &mut out);
-                }
-            }
-            (None, None) => out.log(shortened(&String::from_utf8_lossy(line))),
+            Some(Rpc::Answer { id, value }) => self.answered(id, &value, &mut out),
+            Some(Rpc::Notice { .. }) | None => {}
         }
         out
     }

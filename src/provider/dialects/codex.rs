@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{Dialect, Out, Task, decide, id_text, map_of, number, object, shortened, some_text, text_of};
+use super::{Dialect, Out, Rpc, Task, decide, id_text, map_of, number, rpc, some_text, text_of};
 use crate::model::approval::Tool;
 use crate::model::run::Usage;
 use crate::provider::event::{End, Event};
@@ -325,18 +325,11 @@ impl Dialect for Codex {
 
     fn line(&mut self, line: &[u8]) -> Out {
         let mut out = Out::default();
-        let Some(object) = object(line, &mut out) else { return out };
-        let value = Value::Object(object);
-        let params = value.get("params").unwrap_or(&Value::Null);
-        match (value.get("method").and_then(Value::as_str), value.get("id")) {
-            (Some(method), None) => self.notified(method, params, &mut out),
-            (Some(method), Some(id)) => self.asked(id, method, params, &mut out),
-            (None, Some(id)) => {
-                if let Some(id) = id.as_u64() {
-                    self.answered(id, &value, &mut out);
-                }
-            }
-            (None, None) => out.log(shortened(&String::from_utf8_lossy(line))),
+        match rpc(line, &mut out) {
+            Some(Rpc::Notice { method, params }) => self.notified(&method, &params, &mut out),
+            Some(Rpc::Request { id, method, params }) => self.asked(&id, &method, &params, &mut out),
+            Some(Rpc::Answer { id, value }) => self.answered(id, &value, &mut out),
+            None => {}
         }
         out
     }

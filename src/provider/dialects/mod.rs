@@ -152,6 +152,33 @@ fn object(line: &[u8], out: &mut Out) -> Option<Map<String, Value>> {
     None
 }
 
+/// A message of JSON-RPC.
+enum Rpc {
+    /// Nothing is answered.
+    Notice { method: String, params: Value },
+    /// An answer is due.
+    Request { id: Value, method: String, params: Value },
+    /// The answer to the request with this number.
+    Answer { id: u64, value: Value },
+}
+
+/// Reads a line as a message of JSON-RPC. Anything else becomes a log.
+fn rpc(line: &[u8], out: &mut Out) -> Option<Rpc> {
+    let mut object = object(line, out)?;
+    let method = object.get("method").and_then(Value::as_str).map(str::to_owned);
+    let id = object.get("id").cloned();
+    let mut params = || object.remove("params").unwrap_or_default();
+    match (method, id) {
+        (Some(method), None) => Some(Rpc::Notice { method, params: params() }),
+        (Some(method), Some(id)) => Some(Rpc::Request { id, method, params: params() }),
+        (None, Some(id)) => Some(Rpc::Answer { id: id.as_u64()?, value: Value::Object(object) }),
+        (None, None) => {
+            out.log(shortened(&String::from_utf8_lossy(line)));
+            None
+        }
+    }
+}
+
 /// The longest line that is kept as a log, in characters. The transcript has all of it.
 const LONGEST_LOG: usize = 2_000;
 
