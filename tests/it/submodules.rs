@@ -290,5 +290,6 @@ fn a_stop_ends_the_fetch_of_a_submodule() {
     assert_eq!(output.status.code(), Some(143), "{}", told(&output));
     assert!(!ssh.lives());
     assert_eq!(repo.state("slow"), "work");
+    assert!(!repo.path.join(".worktrees/slow").exists(), "{}", told(&output));
     repo.assert_tidy();
 }

@@ -70,11 +70,27 @@ pub(crate) fn end(
             gone.get_or_insert_with(Stopwatch::start);
         }
         if is_over(LOOK)? {
+            await_rest(leader);
             return Ok(true);
         }
         if gone.is_some_and(|gone| gone.elapsed() >= OUTPUT) {
             return Ok(false);
         }
+    }
+}
+
+/// Ends what a call has started and not waited for. Such a process may work in a directory that is removed next.
+fn await_rest(leader: i32) {
+    let watch = Stopwatch::start();
+    while watch.elapsed() < MOMENT {
+        let rest = Look::at(leader).others;
+        if rest.is_empty() {
+            return;
+        }
+        for pid in rest {
+            tell(kill(Pid::from_raw(pid), Signal::SIGTERM));
+        }
+        clock::pause(LOOK);
     }
 }
 
