@@ -18,9 +18,13 @@ use super::agent::until_of_limit;
 use super::attempt::{Carried, Course, Scene, interrupted};
 use super::checking::keep;
 use super::evaluation::{Chosen, Envelope, Evaluated, Evaluation, Planner, Verdict, choose, evaluate};
+use super::prompt::end_of;
 
 /// How many steps before it a planner is shown.
 const WINDOW: usize = 3;
+
+/// The most that a planner is shown of an agent's answer, and of what validators printed, in bytes. It is the end.
+const SHOWN: usize = 16 * 1024;
 
 /// The longest list of changed paths that a planner is shown.
 const PATHS: usize = 200;
@@ -108,7 +112,7 @@ impl Engine<'_> {
                 step_id: &scene.step.id,
                 evaluate_prompt: prompt,
                 allowed_next_steps: allowed,
-                provenance_window: window(state),
+                provenance_window: self.window(scene),
                 evidence: self.known(scene, &tree)?,
             },
             facts,
@@ -158,6 +162,7 @@ impl Engine<'_> {
                 "summary": step.evidence,
                 "exit_codes": record.exit_codes,
                 "failed_cases": record.failed_cases,
+                "output": self.failed_output(scene).map(|output| end_of(&output, SHOWN).to_owned()),
                 "proposed_goldens": record.goldens,
             })
         });
@@ -165,6 +170,23 @@ impl Engine<'_> {
             "diff": { "changed_files": changes.len(), "paths": paths, "base_sha": scene.context.base().to_string() },
             "validation": validation,
         }))
+    }
+
+    /// The last steps, the newest last.
+    fn window(&self, scene: &Scene<'_, '_>) -> Vec<Value> {
+        let newest: Vec<&Step> = scene.ledger.tip().state.steps.values().rev().take(WINDOW).collect();
+        let shown = newest.into_iter().rev().map(|step| {
+            let response = self.kept(scene, step, "runner_final_response");
+            let response = response.filter(|_| step.opcode == Opcode::RunAgent);
+            json!({
+                "step_id": step.id.as_str(),
+                "visit": step.visit,
+                "outcome": step.outcome.map(word_of),
+                "summary": step.evidence,
+                "response": response.map(|text| end_of(&String::from_utf8_lossy(&text), SHOWN).to_owned()),
+            })
+        });
+        shown.collect()
     }
 }
 
@@ -210,20 +232,6 @@ fn stuck(state: &State, tree: &str) -> BTreeSet<String> {
     let last = state.steps.values().rev().find(|step| step.opcode == Opcode::Evaluate);
     let same = last.filter(|step| step.tree() == Some(tree)).and_then(|step| step.record.as_deref());
     same.map(|record| record.blockers.clone()).unwrap_or_default()
-}
-
-/// The last steps, the newest last.
-fn window(state: &State) -> Vec<Value> {
-    let newest: Vec<&Step> = state.steps.values().rev().take(WINDOW).collect();
-    let shown = newest.into_iter().rev().map(|step| {
-        json!({
-            "step_id": step.id.as_str(),
-            "visit": step.visit,
-            "outcome": step.outcome.map(word_of),
-            "summary": step.evidence,
-        })
-    });
-    shown.collect()
 }
 
 /// The tokens of all turns of a planner.

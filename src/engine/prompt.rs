@@ -14,7 +14,7 @@ use crate::git::objects::revspec::Content;
 use crate::journal::artifacts;
 use crate::ledger::content;
 use crate::model::ids::ArtifactId;
-use crate::model::step::{Opcode, Step};
+use crate::model::step::{Opcode, Outcome, Step};
 use crate::words::error_chain;
 use crate::workspace::refusal::{Refusal, Why};
 
@@ -24,6 +24,12 @@ use super::conclude::rounds;
 
 /// The longest prompt file, in bytes.
 const MAX_PROMPT: u64 = 1024 * 1024;
+
+/// The most that is handed over of each log of a validator, in bytes. It is the end of the log.
+const MAX_LOG: usize = 64 * 1024;
+
+/// The roles of what validators print.
+const LOGS: [&str; 2] = ["validation_stdout", "validation_stderr"];
 
 impl Engine<'_> {
     /// The text of a prompt, with inputs.
@@ -72,6 +78,12 @@ impl Engine<'_> {
             let shown =
                 path.map_or_else(|| "there is none yet".to_owned(), |path| path.display().to_string());
             let _infallible = write!(lines, "\n- {name}: {shown}");
+            if matches!(artifact, Artifact::ValidationReport)
+                && let Some(output) = self.failed_output(scene)
+            {
+                let path = written(directory, "validation_output.txt", output.as_bytes())?;
+                let _infallible = write!(lines, "\n- validation_output: {}", path.display());
+            }
         }
         if !lines.is_empty() {
             let _infallible = write!(whole, "\n\nFiles from earlier steps:{lines}\n");
@@ -134,15 +146,35 @@ impl Engine<'_> {
             }
         };
         let Some(content) = content else { return Ok((name, None)) };
-        let path = directory.join(file);
-        crate::fsutil::replace_private(&path, &content)
-            .map_err(|error| Refusal::because(&format!("write {}", path.display()), &error))?;
-        Ok((name, Some(path)))
+        Ok((name, Some(written(directory, &file, &content)?)))
+    }
+
+    /// What the validators of the last validation printed, if that failed.
+    pub(super) fn failed_output(&self, scene: &Scene<'_, '_>) -> Option<String> {
+        let state = &scene.ledger.tip().state;
+        let step = state.steps.values().rev().find(|step| step.opcode == Opcode::RunValidation)?;
+        if step.outcome == Some(Outcome::Completed) {
+            return None;
+        }
+        let mut output = String::new();
+        for kept in &step.record.as_ref()?.artifacts {
+            let name = state.artifacts.get(&kept.artifact).filter(|_| LOGS.contains(&kept.role.as_str()));
+            let content = name.and_then(|_| self.content(scene, kept.artifact));
+            if let (Some(artifact), Some(content)) = (name, content.filter(|content| !content.is_empty())) {
+                let text = String::from_utf8_lossy(&content);
+                let _infallible =
+                    writeln!(output, "== {}\n{}", artifact.name, end_of(&text, MAX_LOG).trim_end());
+            }
+        }
+        (!output.is_empty()).then_some(output)
     }
 
     /// The content of an artifact of a step, if this host or the ledger has it.
-    fn kept(&self, scene: &Scene<'_, '_>, step: &Step, role: &str) -> Option<Vec<u8>> {
-        let id: ArtifactId = step.record.as_ref()?.artifact(role)?;
+    pub(super) fn kept(&self, scene: &Scene<'_, '_>, step: &Step, role: &str) -> Option<Vec<u8>> {
+        self.content(scene, step.record.as_ref()?.artifact(role)?)
+    }
+
+    fn content(&self, scene: &Scene<'_, '_>, id: ArtifactId) -> Option<Vec<u8>> {
         let artifact = scene.ledger.tip().state.artifacts.get(&id)?;
         let found = content::read(self.repo, scene.ledger.tip(), &artifact.sha256);
         let found = found.unwrap_or_else(|error| {
@@ -153,4 +185,17 @@ impl Engine<'_> {
             std::fs::read(artifacts::place(&self.directory(scene.ledger.tip().state.run.id), id)).ok()
         })
     }
+}
+
+fn written(directory: &Path, name: &str, content: &[u8]) -> Result<PathBuf, Refusal> {
+    let path = directory.join(name);
+    crate::fsutil::replace_private(&path, content)
+        .map_err(|error| Refusal::because(&format!("write {}", path.display()), &error))?;
+    Ok(path)
+}
+
+/// The last bytes of a text, from the beginning of a character on.
+pub(super) fn end_of(text: &str, bytes: usize) -> &str {
+    let from = text.ceil_char_boundary(text.len().saturating_sub(bytes));
+    text.get(from..).unwrap_or_default()
 }

@@ -23,7 +23,11 @@ fn a_pack_of_the_program_is_installed_by_its_name() {
     repo.ready("task", "hello");
     repo.aynig_ok(["run"]);
     assert_ne!(repo.state("task"), "hello", "it runs");
-    assert_refused(&repo.aynig(["install", "helo"]), 2, &["no pack of aynig (feature, hello, ops, review)"]);
+    assert_refused(
+        &repo.aynig(["install", "helo"]),
+        2,
+        &["no pack of aynig (feature, hello, ops, orchestration, review)"],
+    );
     repo.assert_tidy();
 }
 

@@ -82,6 +82,7 @@ mod next;
 mod notify;
 mod orch;
 mod orch_remote;
+mod orchestration;
 mod output;
 mod overtaken;
 mod own_workflow;

@@ -67,7 +67,7 @@ fn every_pack_has_a_readme_and_sound_scripts() {
         })
         .collect();
     names.sort();
-    assert_eq!(names, ["feature", "hello", "ops", "review"]);
+    assert_eq!(names, ["feature", "hello", "ops", "orchestration", "review"]);
     let page = std::fs::read_to_string(packs().join("../../README.md")).expect("as the test made it");
     for name in names {
         assert!(page.contains(&format!("\n- `{name}`: ")), "README: {name}");

@@ -43,9 +43,13 @@ pub(super) fn start(repo: &Repo, text: &str) -> Started {
 pub(super) fn start_with(repo: &Repo, text: &str, more: &[&str]) -> Started {
     let file = repo.path.join(".git").join("flow.yaml");
     std::fs::write(&file, text).expect("a file");
+    start_file(repo, file.to_str().expect("UTF-8"), more)
+}
+
+/// Starts a run of the flow in a file.
+pub(super) fn start_file(repo: &Repo, file: &str, more: &[&str]) -> Started {
     place_worktrees(repo);
-    let arguments =
-        [&["flow", "start", file.to_str().expect("UTF-8"), "--base", "main", "--json"], more].concat();
+    let arguments = [&["flow", "start", file, "--base", "main", "--json"], more].concat();
     let answer = json(&repo.aynig_ok(arguments));
     let text = |name: &str| answer[name].as_str().unwrap_or_else(|| panic!("{name}: {answer}")).to_owned();
     Started {

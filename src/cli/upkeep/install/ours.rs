@@ -13,7 +13,7 @@ macro_rules! pack {
 }
 
 /// All files of the packs in `contrib/packs/`, without their READMEs.
-const FILES: [(&str, &[u8]); 20] = [
+const FILES: [(&str, &[u8]); 27] = [
     pack!("feature/.aynig/command/check"),
     pack!("feature/.aynig/command/implement"),
     pack!("feature/.aynig/command/plan"),
@@ -24,6 +24,13 @@ const FILES: [(&str, &[u8]); 20] = [
     pack!("ops/.aynig/command/ask-again"),
     pack!("ops/.aynig/command/stalled"),
     pack!("ops/.aynig/policy.json"),
+    pack!("orchestration/.aynig/flows/change"),
+    pack!("orchestration/.aynig/flows/fix.yaml"),
+    pack!("orchestration/.aynig/flows/review.yaml"),
+    pack!("orchestration/.aynig/flows/verdict"),
+    pack!("orchestration/.aynig/prompts/fix.md"),
+    pack!("orchestration/.aynig/prompts/judge.md"),
+    pack!("orchestration/.aynig/prompts/review.md"),
     pack!("review/.aynig/command/check"),
     pack!("review/.aynig/command/implement"),
     pack!("review/.aynig/command/review"),
