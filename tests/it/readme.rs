@@ -84,16 +84,20 @@ fn the_first_commands_are_the_whole_set_up() {
     assert_eq!(first, "cargo run --release -- demo\ncargo test\n");
 }
 
-/// Runs the shell blocks of a section. They make the repository `name`.
+/// Runs the shell blocks of a section of the README. They make the repository `name`.
 fn performed(heading: &str, name: &str) -> (Repo, Output) {
+    performed_text(&section(&readme(), heading), name)
+}
+
+/// Runs the shell blocks of a text. They make the repository `name`.
+fn performed_text(text: &str, name: &str) -> (Repo, Output) {
     let room = tempfile::tempdir().expect("a temporary directory");
     let place = room.path().canonicalize().expect("it exists");
     let programs = place.join("bin");
     std::fs::create_dir(&programs).expect("a directory");
     symlink(binary(), programs.join("aynig")).expect("a link");
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").expect("a PATH"));
-    let blocks = shell_blocks(&section(&readme(), heading));
-    let script = format!("set -eu\n{}", blocks.join("\n"));
+    let script = format!("set -eu\n{}", shell_blocks(text).join("\n"));
     let mut shell = Command::new("sh");
     hermetic(&mut shell).args(["-c", &script]).current_dir(&place).env("PATH", path).env("HOME", &place);
     let output = shell.output().expect("sh runs");
@@ -138,6 +142,32 @@ fn stopping_a_command_works_as_written() {
     repo.assert_tidy();
 }
 
+/// The guide to flows.
+fn guide() -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("contrib/docs/flows.md"))
+        .expect("the guide")
+}
+
+#[test]
+fn the_guide_to_flows_works_as_written() {
+    let (repo, output) = performed_text(&guide(), "guide");
+    let said = out(&output);
+    for words in [
+        "fix.yaml: 5 steps, 0 warnings",
+        "test error -> judge",
+        "judge partial -> implement",
+        "judge visit 2 success -> approve",
+        "Keep this? Write greeting.txt.",
+        "Just right.",
+        "succeeded",
+    ] {
+        assert!(told(&output).contains(words), "{words}: {}", told(&output));
+    }
+    assert!(said.ends_with("Hello, world.\n"), "{said}");
+    assert_eq!(repo.show("main:greeting.txt"), "Hello, world.");
+    assert_eq!(repo.git(["log", "-1", "--format=%s", "main"]), "Greet the world");
+}
+
 #[test]
 fn its_flow_has_no_fault() {
     let about = section(&readme(), "### `aynig flow check");
@@ -170,20 +200,27 @@ fn every_option_of_every_subcommand_is_there() {
 
 #[test]
 fn its_scripts_for_other_programs_are_sound_and_its_links_lead_somewhere() {
-    let readme = readme();
+    for (directory, text) in [("", readme()), ("contrib/docs", guide())] {
+        links_lead_somewhere(directory, &text);
+    }
+}
+
+/// Asserts that the links of a document in `directory` lead to files, and those within it to headings.
+fn links_lead_somewhere(directory: &str, text: &str) {
     let mark = |c: char| !c.is_alphanumeric() && !" -_".contains(c);
-    let headings: Vec<String> = readme
+    let headings: Vec<String> = text
         .lines()
         .filter(|line| line.starts_with("##"))
         .map(|line| line.replace(mark, "").trim().to_lowercase().replace(' ', "-"))
         .collect();
-    for link in readme.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+    for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
         match link.strip_prefix('#') {
             Some(anchor) => assert!(headings.iter().any(|heading| heading == anchor), "{link}"),
             None if link.starts_with("http") => {}
             None => {
                 let file = link.split('#').next().expect("a name");
-                assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join(file).exists(), "{link}");
+                let place = Path::new(env!("CARGO_MANIFEST_DIR")).join(directory);
+                assert!(place.join(file).exists(), "{link}");
             }
         }
     }

@@ -31,12 +31,8 @@ const PLAIN: Key = Key {
     help: "",
 };
 
-const fn line(name: &'static str, help: &'static str) -> Key {
-    Key { name, group: Group::Workspace, help, ..PLAIN }
-}
-
 /// All settings, in the order of their options in help texts.
-pub static KEYS: [Key; 41] = [
+pub static KEYS: [Key; 43] = [
     Key {
         name: "role",
         group: Group::Role,
@@ -427,11 +423,42 @@ pub static KEYS: [Key; 41] = [
         help: "The name of this runner in leases",
         ..PLAIN
     },
-    // `lines` reads these.
-    line(
-        "validator.NAME",
-        "The command line for `sh` of the validator NAME in flows (`tests`, `lint` and the like)",
-    ),
-    line("evaluator", "The command line for `sh` of the planner in flows that name none"),
-    line("evaluator.NAME", "The command line for `sh` of the planner that flows call NAME"),
+    // `lines` reads the next three.
+    Key {
+        name: "validator.NAME",
+        group: Group::Workspace,
+        default: Fallback::Words("none (a step that names it is left to other hosts)"),
+        help: "The command line for `sh` of the validator NAME in flows (`tests`, `lint` and the like)",
+        ..PLAIN
+    },
+    Key {
+        name: "evaluator",
+        group: Group::Workspace,
+        default: Fallback::Words("none (the agent of the flow judges)"),
+        help: "The command line for `sh` of the planner in flows that name none",
+        ..PLAIN
+    },
+    Key {
+        name: "evaluator.NAME",
+        group: Group::Workspace,
+        default: Fallback::Words("none (a step that names it is left to other hosts)"),
+        help: "The command line for `sh` of the planner that flows call NAME",
+        ..PLAIN
+    },
+    // `engine` reads it.
+    Key {
+        name: "approver.LABEL",
+        group: Group::Workspace,
+        default: Fallback::Words("none (a flow that names it is not started)"),
+        help: "The mail addresses of those who may answer gates with the approver LABEL, separated by spaces",
+        ..PLAIN
+    },
+    // `providers` reads it.
+    Key {
+        name: "provider.NAME.*",
+        group: Group::Workspace,
+        default: Fallback::Words("none (`claude`, `codex` and `gemini` need none)"),
+        help: "The agent that flows call NAME: kind, command, args, model, env, protocol, idleSeconds, turnSeconds",
+        ..PLAIN
+    },
 ];

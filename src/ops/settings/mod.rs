@@ -29,7 +29,7 @@ use crate::runner::options::{CurrentBranch, Takeover, Trust};
 
 use super::error::Error;
 use keys::{Fallback, Group, KEYS, Key, Value};
-use read::NAME;
+use read::family;
 pub use values::Settings;
 
 /// Values of settings that the caller was given, in its order.
@@ -299,9 +299,9 @@ fn variables(texts: &[String]) -> Result<Option<GlobSet>, Error> {
     globs.build().map(Some).map_err(cannot)
 }
 
-/// Returns a warning for each name that is no setting. Labels of approvers are read by `engine`.
+/// Returns a warning for each name that is no setting.
 pub fn unknown(repo: &Repo) -> Vec<String> {
-    let is_unknown = |entry: &Setting| key_of(entry).is_none() && !entry.name.starts_with("approver.");
+    let is_unknown = |entry: &Setting| key_of(entry).is_none();
     let entries = repo.settings("aynig").into_iter().filter(is_unknown);
     entries
         .filter_map(|entry| {
@@ -317,7 +317,7 @@ pub fn unknown(repo: &Repo) -> Vec<String> {
 }
 
 fn is(entry: &Setting, key: &Key) -> bool {
-    let Some(family) = key.name.strip_suffix(NAME) else { return entry.name.eq_ignore_ascii_case(key.name) };
+    let Some(family) = family(key.name) else { return entry.name.eq_ignore_ascii_case(key.name) };
     entry.name.split_once('.').is_some_and(|(head, _)| head.eq_ignore_ascii_case(family))
 }
 
@@ -327,7 +327,7 @@ fn key_of(entry: &Setting) -> Option<&'static Key> {
 
 /// Returns the documented name of a setting. A misspelt one is shown as written, and one of a family.
 fn shown(entry: &Setting) -> &str {
-    key_of(entry).map_or(&entry.name, |key| if key.name.ends_with(NAME) { &entry.name } else { key.name })
+    key_of(entry).map_or(&entry.name, |key| if family(key.name).is_some() { &entry.name } else { key.name })
 }
 
 /// Describes a setting's value, and its file.

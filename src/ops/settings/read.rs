@@ -5,8 +5,13 @@ use std::ops::RangeInclusive;
 
 use crate::contract::duration::{FORMS, parse_duration};
 
-/// The end of the name of a family of settings: one for each name.
-pub(super) const NAME: &str = ".NAME";
+/// The ends of the names of families of settings: one for each name.
+const NAMES: [&str; 2] = [".NAME", ".LABEL"];
+
+/// What the settings of a family begin with.
+pub(super) fn family(name: &str) -> Option<&str> {
+    NAMES.iter().find_map(|end| name.strip_suffix(end))
+}
 
 /// Reads a text.
 pub(super) fn text(value: &OsStr) -> Result<&str, String> {
