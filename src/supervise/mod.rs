@@ -50,6 +50,7 @@ mod start;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod typed;
 pub mod watchdog;
 
 pub use detached::detach;
@@ -59,4 +60,5 @@ pub use leash::Leash;
 pub(crate) use orphans::{is_unused, note_processes, occupants, process_words, settled_occupants};
 pub use pager::Pager;
 pub(crate) use spec::Spec;
+pub use typed::typed;
 pub use watchdog::{Guard, Watchdog};

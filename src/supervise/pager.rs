@@ -66,8 +66,9 @@ impl Drop for Pager {
     }
 }
 
+/// A program of the person at the terminal.
 #[expect(clippy::disallowed_methods, reason = "a pager is the person's own program, started here alone")]
-fn program(name: &str) -> Command {
+pub(super) fn program(name: &str) -> Command {
     Command::new(name)
 }
 

@@ -131,3 +131,88 @@ fn without_git_it_says_so_and_makes_nothing() {
     assert!(err(&output).contains("`git`"), "{}", err(&output));
     assert!(!path.join("here").exists());
 }
+
+/// Asserts that these texts are in `text`, in this order.
+fn assert_in_order(text: &str, parts: &[&str]) {
+    let mut rest = text;
+    for part in parts {
+        let (_, after) =
+            rest.split_once(part).unwrap_or_else(|| panic!("{part:?} is missing in {rest}\n=={text}"));
+        rest = after;
+    }
+}
+
+/// Asserts that a flow was shown from its start to its verdict, and that it is all in `place`.
+fn assert_flow_shown(room: tempfile::TempDir, place: &Path, output: &Output) {
+    let text = out(output);
+    assert_eq!(output.status.code(), Some(0), "{text}{}", err(output));
+    assert!(text.lines().count() < 100, "{text}");
+    let project = place.join("project");
+    assert_in_order(
+        &text,
+        &[
+            &format!("A repository to look at: {}\n", project.display()),
+            "\n$ aynig flow check fix.yaml --base main\n",
+            "\n$ aynig flow start fix.yaml --input task=",
+            "implement completed -> test",
+            "test error -> judge",
+            "judge partial -> implement",
+            "implement visit 2 completed -> test",
+            "test visit 2 completed -> judge",
+            "judge visit 2 success -> approve",
+            "\n$ aynig flow show ",
+            "Is this what you wanted: Write bin/count",
+            "\n$ aynig flow approve ",
+            "\n$ aynig run --drain\n",
+            "\n$ aynig flow list\n",
+            "  succeeded ",
+            "\n$ git diff main work/",
+            "+# count: see tests/count\n",
+            "\nNext:\n",
+            "aynig flow log ",
+            "git log --oneline work/",
+            &format!("rm -r {}", place.display()),
+        ],
+    );
+    let repo = Repo { room, path: project };
+    let driver = repo.git(["for-each-ref", "--format=%(refname:short)", "refs/heads/run/"]);
+    assert_eq!(repo.state(&driver), "flow-done");
+    let work = driver.replacen("run/", "work/", 1);
+    assert_eq!(repo.git(["diff", "--name-only", "main", &work]), "bin/count");
+    assert!(repo.show(&format!("{work}:bin/count")).contains("NF"), "the second attempt");
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    let log = out(&repo.aynig_ok(["flow", "log", driver.split('/').nth(1).expect("a slug")]));
+    assert!(log.contains("That is it."), "{log}");
+}
+
+#[test]
+fn a_flow_from_its_start_to_its_verdict() {
+    let (room, path) = room();
+    let output = demo(&path, &["--flow", "deep/here"]);
+    let made: Vec<_> = std::fs::read_dir(&path).expect("the room").flatten().collect();
+    assert_eq!(made.len(), 1, "nothing is made elsewhere: {made:?}");
+    assert_flow_shown(room, &path.join("deep/here"), &output);
+}
+
+#[test]
+fn a_flow_whatever_the_user_has_configured() {
+    let (room, path) = room();
+    let home = path.join("home");
+    std::fs::create_dir(&home).expect("a directory");
+    std::fs::write(
+        home.join(".gitconfig"),
+        "[aynig]\n\tremote = nowhere\n\trunPrefix = other/\n\tevaluator = false\n[commit]\n\tgpgSign = true\n[core]\n\tpager = false\n",
+    )
+    .expect("a file");
+    let output = Command::new(binary())
+        .args(["demo", "--flow", "here"])
+        .current_dir(&path)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").expect("a PATH"))
+        .env("HOME", &home)
+        .env("AYNIG_ORCH_RUN", "of a step around it")
+        .output()
+        .expect("aynig runs");
+    assert_eq!(files_below(&home), [home.join(".gitconfig")]);
+    assert_flow_shown(room, &path.join("here"), &output);
+}

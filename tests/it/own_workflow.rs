@@ -15,7 +15,9 @@ fn scripts() -> Vec<PathBuf> {
     // The pack's tests run those.
     scripts.retain(|script| !script.is_symlink());
     scripts.extend(files_below(&top().join("src/cli/help/demo/commands")));
-    scripts.push(top().join("src/cli/help/demo/files/run"));
+    scripts.extend(
+        ["files/run", "flow/agent", "flow/planner"].map(|name| top().join("src/cli/help/demo").join(name)),
+    );
     scripts.sort();
     scripts
 }

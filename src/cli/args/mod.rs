@@ -180,6 +180,10 @@ pub(crate) struct Run {
 #[derive(Debug, Args)]
 #[command(after_help = "Needs git; no network, no configuration. What it made stays, to be looked into.")]
 pub(crate) struct Demo {
+    /// Run a flow instead: an agent, tests, a planner and a person's approval, with scripts in the place of agent and planner
+    #[arg(long)]
+    pub(crate) flow: bool,
+
     /// Where to make the repository: a directory that is empty or does not exist [default: a temporary one]
     #[arg(value_name = "DIR")]
     pub(crate) place: Option<PathBuf>,

@@ -101,7 +101,7 @@ pub struct Output {
 
 impl Output {
     /// stdout as text without its trailing newline.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         self.stdout.to_str_lossy().trim_end().to_owned()
     }
 

@@ -4,6 +4,7 @@
 //! `aynig run --drain --jobs 2`, and `story` reads the resulting commits. The demo needs git and a writable
 //! directory, but neither network nor configuration. The repository stays for the user to look at.
 
+mod flow;
 mod scene;
 mod story;
 
@@ -40,8 +41,14 @@ const PASSES: usize = 20;
 
 /// Runs the subcommand.
 pub(crate) fn run(process: &Process, arguments: &Demo) -> Result<Exit, Error> {
+    let asked = arguments.place.as_deref();
+    if arguments.flow { flow::run(process, asked) } else { branches(process, asked) }
+}
+
+/// Runs three branches to their end.
+fn branches(process: &Process, asked: Option<&Path>) -> Result<Exit, Error> {
     need_git(process)?;
-    let place = place(process, arguments.place.as_deref())?;
+    let place = place(process, asked)?;
     let shutdown = signals::shutdown()?;
     let _panics = panics::stop(&shutdown, Duration::ZERO)?;
     let app = scene::build(&place, process)
@@ -73,7 +80,17 @@ pub(crate) fn run(process: &Process, arguments: &Demo) -> Result<Exit, Error> {
         }
     }
     ui::answer("");
-    next_steps(&place, &process.program).iter().for_each(|line| ui::answer(line));
+    let lines = [
+        ("git log --graph --oneline --all", "every transition is a commit"),
+        ("aynig status --all", "where each branch stands"),
+        ("aynig log feature/count", "the branch that failed once"),
+        ("aynig logs --branch feature/count", "what its last command printed"),
+        ("cat .aynig/command/stalled", "how it found its way back"),
+        ("git diff main feature/count", "what came of it"),
+        ("aynig demo --flow", "the same for an agent, with tests, a planner and your approval"),
+    ];
+    let lines = lines.map(|(line, what)| (line.to_owned(), what));
+    next_steps(&place, &process.program, &lines).iter().for_each(|line| ui::answer(line));
     if unfinished.is_empty() {
         return Ok(Exit::Done);
     }
@@ -149,22 +166,13 @@ fn drive(app: &App, shutdown: &Stop) -> Result<Times, Error> {
     Ok(times.into_inner().unwrap_or_default())
 }
 
-/// Suggested commands to see more.
-fn next_steps(place: &Path, program: &Path) -> Vec<String> {
+/// Suggested commands to see more, and what each shows.
+fn next_steps(place: &Path, program: &Path, more: &[(String, &'static str)]) -> Vec<String> {
     let mut shown = vec![(format!("cd {}", shell_quote(&place.display().to_string())), "")];
     if !on_path(program) {
         shown.push((format!("alias aynig={}", shell_quote(&program.display().to_string())), ""));
     }
-    for (command, what) in [
-        ("git log --graph --oneline --all", "every transition is a commit"),
-        ("aynig status --all", "where each branch stands"),
-        ("aynig log feature/count", "the branch that failed once"),
-        ("aynig logs --branch feature/count", "what its last command printed"),
-        ("cat .aynig/command/stalled", "how it found its way back"),
-        ("git diff main feature/count", "what came of it"),
-    ] {
-        shown.push((command.to_owned(), what));
-    }
+    shown.extend_from_slice(more);
     let mut lines = vec!["Next:".to_owned()];
     lines.extend(shown.iter().map(|(command, what)| match *what {
         "" => format!("  {command}"),

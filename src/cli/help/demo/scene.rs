@@ -66,25 +66,51 @@ const FILES: [(&str, &str, bool); 6] = [
     (".aynig/command/stalled", include_str!("commands/stalled"), true),
 ];
 
+/// Calls git without the user's configuration.
+pub(crate) fn git(place: &Path) -> Git {
+    Git::new(place)
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_DEFAULT_HASH", "sha1")
+        .env("GIT_DEFAULT_REF_FORMAT", "files")
+        .env("GIT_CEILING_DIRECTORIES", place.parent().unwrap_or(place))
+}
+
+fn failed(error: ProcessError) -> Error {
+    Error::because("make the repository of the demo", &error)
+}
+
+/// Makes an empty repository.
+pub(crate) fn init(place: &Path) -> Result<(), Error> {
+    git(place)
+        .args(["init", "--quiet", "--initial-branch=main", "--template=", "."])
+        .run()
+        .map_err(failed)?;
+    // Signing could ask for a passphrase a dozen times; the other two would change the committed files.
+    configure(
+        place,
+        &[("commit.gpgSign", "false"), ("core.autocrlf", "false"), ("core.excludesFile", "/dev/null")],
+    )
+}
+
+/// Sets what is in the repository's own configuration.
+pub(crate) fn configure(place: &Path, settings: &[(&str, &str)]) -> Result<(), Error> {
+    for (key, value) in settings {
+        git(place).args(["config", key, value]).run().map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Commits all files of the checkout.
+pub(crate) fn commit_all(place: &Path, subject: &str) -> Result<(), Error> {
+    git(place).args(["add", "--all"]).run().map_err(failed)?;
+    git(place).args(["commit", "--quiet", "--message", subject]).run().map_err(failed).map(drop)
+}
+
 /// Creates the repository in the empty directory `place`, with a branch per feature that is ready for
 /// `implement`.
 pub(crate) fn build(place: &Path, process: &Process) -> Result<App, Error> {
-    let git = || {
-        Git::new(place)
-            .env("GIT_CONFIG_NOSYSTEM", "1")
-            .env("GIT_CONFIG_GLOBAL", "/dev/null")
-            .env("GIT_DEFAULT_HASH", "sha1")
-            .env("GIT_DEFAULT_REF_FORMAT", "files")
-            .env("GIT_CEILING_DIRECTORIES", place.parent().unwrap_or(place))
-    };
-    let failed = |error: ProcessError| Error::because("make the repository of the demo", &error);
-    git().args(["init", "--quiet", "--initial-branch=main", "--template=", "."]).run().map_err(failed)?;
-    // Signing could ask for a passphrase a dozen times; the other two would change the committed files.
-    for (key, value) in
-        [("commit.gpgSign", "false"), ("core.autocrlf", "false"), ("core.excludesFile", "/dev/null")]
-    {
-        git().args(["config", key, value]).run().map_err(failed)?;
-    }
+    init(place)?;
     for (path, text, program) in FILES {
         write(place, path, text, program)?;
     }
@@ -92,7 +118,7 @@ pub(crate) fn build(place: &Path, process: &Process) -> Result<App, Error> {
         write(place, &format!("tests/{}/input", feature.name), feature.input, false)?;
         write(place, &format!("tests/{}/wanted", feature.name), feature.wanted, false)?;
     }
-    git().args(["add", "--all"]).run().map_err(failed)?;
+    git(place).args(["add", "--all"]).run().map_err(failed)?;
 
     let app = App::open(Process {
         start: place.to_owned(),
@@ -147,7 +173,8 @@ fn commit(
     }
 }
 
-fn write(place: &Path, path: &str, text: &str, program: bool) -> Result<(), Error> {
+/// Writes a file below `place`.
+pub(crate) fn write(place: &Path, path: &str, text: &str, program: bool) -> Result<(), Error> {
     let file = place.join(path);
     let written = std::fs::create_dir_all(file.parent().unwrap_or(place))
         .and_then(|()| fsutil::replace(&file, text.as_bytes()))
