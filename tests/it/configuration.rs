@@ -302,6 +302,7 @@ fn lines_of_validators_and_planners_are_settings() {
     repo.git(["config", "aynig.validator.unit-tests", "make check"]);
     repo.git(["config", "aynig.evaluator", "judge"]);
     repo.git(["config", "aynig.evaluator.strict", "judge --strict"]);
+    repo.git(["config", "aynig.approver.Release", "ana@example.com"]);
     repo.git(["config", "aynig.validators.lint", "x"]);
     let output = repo.aynig(["status"]);
     let text = err(&output);

@@ -92,7 +92,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Verb {
     /// Run one step on every ready branch
     Run(Run),
-    /// Make a small repository, run it to its end, and tell what happened
+    /// Make a small repository, run it to its end, and report what happened
     Demo(Demo),
     /// Declare the next state of a branch: one commit
     SetState(SetState),
