@@ -114,7 +114,7 @@ impl Repo {
                 (!first.contains(':')).then_some(address)?
             }
         };
-        Some(self.checkout_top().unwrap_or(self.common_dir()).join(path))
+        Some(self.top().join(path))
     }
 }
 
