@@ -17,6 +17,9 @@ use crate::model::ids::{OpId, RunId};
 /// How long the lock of a run directory is waited for. It is held for single appends.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The setting that names the data directory.
+const DATA_DIR: &str = "aynig.dataDir";
+
 /// The files of a run directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunDirectory {
@@ -54,7 +57,9 @@ impl RunDirectory {
     /// The data directory.
     #[must_use]
     pub fn data(repo: &Repo) -> PathBuf {
-        let configured = repo.config_file("aynig.dataDir").ok().flatten();
+        // Git is asked only about a setting that is there.
+        let is_set = repo.config(DATA_DIR).is_some();
+        let configured = is_set.then(|| repo.config_file(DATA_DIR).ok().flatten()).flatten();
         configured.unwrap_or_else(|| own_directory(repo.common_dir()).join("data"))
     }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use uuid::Uuid;
 
-use crate::git::repo::executing::Executing;
+use crate::git::repo::listing::Executing;
 
 use super::Workspaces;
 use super::context::Context;

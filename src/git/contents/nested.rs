@@ -11,12 +11,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use bstr::ByteSlice;
+use gix::objs::tree::EntryKind;
 
 use crate::contract::ids::CommitId;
+use crate::git::objects::commits::Stored;
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::refs::reflog;
 use crate::git::repo::executing::status_executes;
-use crate::git::repo::open::Repo;
+use crate::git::repo::open::{Repo, ours};
 use crate::git::worktrees::held::Worktree;
 use crate::git::worktrees::registration::plain;
 
@@ -62,7 +64,7 @@ impl Repo {
             {
                 staged.clone()
             }
-            Some(made) => gitlinks(worktree.git(["ls-tree", "-r", "-z", &made.id.to_string()]))?,
+            Some(made) => self.gitlinks_of(worktree, &made)?,
             None => Vec::new(),
         };
         let known = |path: &Path| fetched.iter().find(|(known, _)| known == path).map(|(_, commit)| *commit);
@@ -84,6 +86,21 @@ impl Repo {
             }
         }
         Ok(unsaved)
+    }
+}
+
+impl Repo {
+    /// The submodule commits of a commit of ours. What is not all here is fetched by git.
+    fn gitlinks_of(
+        &self,
+        worktree: &Worktree,
+        made: &Stored,
+    ) -> Result<Vec<(PathBuf, CommitId)>, ProcessError> {
+        let Ok(walked) = self.walk(made.tree) else {
+            return gitlinks(worktree.git(["ls-tree", "-r", "-z", &made.id.to_string()]));
+        };
+        let links = walked.into_iter().filter(|entry| entry.kind == EntryKind::Commit);
+        Ok(links.map(|link| (PathBuf::from(OsStr::from_bytes(&link.path)), ours(&link.id))).collect())
     }
 }
 

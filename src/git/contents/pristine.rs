@@ -48,6 +48,18 @@ impl Repo {
             && self.holds_only(&worktree.path, index_file, index, None, None) == Some(true)
     }
 
+    /// The tree of HEAD, if it is proved that nothing in a worktree differs from it, and that it has no submodules.
+    pub(crate) fn untouched_tree(&self, worktree: &Worktree) -> Option<CommitId> {
+        let index = worktree.git_dir.join("index");
+        // Read before the contents, as for `is_clean`.
+        let age = index.symlink_metadata().ok()?;
+        let index_file = self.index_file(&index)?;
+        let is_untouched = !worktree.git_dir.join("modules").exists()
+            && self.is_here(&worktree.path, &worktree.git_dir) == Ok(true)
+            && self.is_untouched(worktree, &index_file, &age);
+        is_untouched.then(|| self.noted_tree(&index_file)).flatten()
+    }
+
     /// Whether it is proved that a worktree, which may have been renamed, has the files and the index that were noted.
     /// `ignored` are the files that git ignored then.
     pub(crate) fn is_as_noted(

@@ -203,9 +203,11 @@ impl Repo {
         if !unread.is_empty() {
             return Err(RescueError::OtherRepositories { path: path.clone(), what: unread.join(", ") });
         }
+        if let Some(tree) = self.untouched_tree(worktree) {
+            return Ok(Inside { files: tree, index: tree, noted: None });
+        }
         let inside = self.snapshot_trees(worktree).map_err(snapshot_failed)?;
-        let mut foreign =
-            self.foreign_repositories(worktree, base.tree, inside.files).map_err(snapshot_failed)?;
+        let mut foreign = self.foreign_repositories(base.tree, inside.files)?;
         foreign.extend(self.unsaved_submodules(worktree).map_err(snapshot_failed)?);
         foreign.sort();
         foreign.dedup();

@@ -11,6 +11,8 @@ use bstr::ByteSlice;
 use tempfile::TempDir;
 
 use crate::contract::ids::CommitId;
+use crate::git::objects::commits::CommitError;
+use crate::git::objects::differences::SUBMODULE;
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::repo::open::Repo;
 use crate::git::worktrees::held::{Identity, Worktree};
@@ -50,10 +52,26 @@ impl Repo {
         if copy.own != looked_at.noted.as_ref().map(|noted| noted.own) {
             return Ok(false);
         }
-        copy.git().args(["read-tree", "--reset", "-i", &tree.to_string()]).run()?;
-        // Exits with 1 if a file differs.
-        copy.git().args(["update-index", "-q", "--refresh"]).run_unchecked()?;
+        match looked_at.noted.as_ref().filter(|_| tree == looked_at.files) {
+            // Git has written the very index that is due.
+            Some(noted) if self.is_plain_index_of(&noted.index(), tree) => {
+                std::fs::copy(noted.index(), &copy.file).map_err(|source| copy.failed(source))?;
+                date_as(&copy.file, &noted.index()).map_err(|source| copy.failed(source))?;
+            }
+            Some(_) | None => {
+                copy.git().args(["read-tree", "--reset", "-i", &tree.to_string()]).run()?;
+                // Exits with 1 if a file differs.
+                copy.git().args(["update-index", "-q", "--refresh"]).run_unchecked()?;
+            }
+        }
         copy.replace().map_err(|source| copy.failed(source))
+    }
+
+    /// Whether the index in `file` is whole, compares all files, and is that of `tree`.
+    fn is_plain_index_of(&self, file: &Path, tree: CommitId) -> bool {
+        self.index_file(file).is_some_and(|index_file| {
+            !index_file.overlooks_files() && self.noted_tree(&index_file) == Some(tree)
+        })
     }
 
     /// Whether git can read the index of a worktree.
@@ -161,7 +179,8 @@ impl Repo {
     /// are taken from disk. The worktree's own index is left alone, and may be locked.
     pub(crate) fn snapshot_trees(&self, worktree: &Worktree) -> Result<Inside, ProcessError> {
         let copy = IndexCopy::of(worktree)?;
-        let staged = match self.stored_tree(copy.git()) {
+        let noted = self.index_file(&copy.file).and_then(|index_file| self.noted_tree(&index_file));
+        let staged = match noted.map_or_else(|| self.stored_tree(copy.git()), Ok) {
             Ok(tree) => tree,
             Err(_) => {
                 copy.settle_conflicts()?;
@@ -199,22 +218,12 @@ impl Repo {
     /// contents of such a repository are not in our objects.
     pub(crate) fn foreign_repositories(
         &self,
-        worktree: &Worktree,
         older: CommitId,
         newer: CommitId,
-    ) -> Result<Vec<String>, ProcessError> {
-        let output = worktree
-            .git(["diff-tree", "-r", "-z", "--no-renames", &older.to_string(), &newer.to_string()])
-            .run()?;
-        let mut fields = output.stdout.split(|byte| *byte == 0);
-        let mut found = Vec::new();
-        while let (Some(entry), Some(name)) = (fields.next(), fields.next()) {
-            // ":<old mode> <new mode> <old id> <new id> <status>"
-            if entry.split(|byte| *byte == b' ').nth(1) == Some(b"160000".as_slice()) {
-                found.push(String::from_utf8_lossy(name).into_owned());
-            }
-        }
-        Ok(found)
+    ) -> Result<Vec<String>, CommitError> {
+        let changed = self.changes(older, newer)?.into_iter();
+        let links = changed.filter(|(_, entry)| entry.is_some_and(|(mode, _)| mode == SUBMODULE));
+        Ok(links.map(|(path, _)| path.to_str_lossy().into_owned()).collect())
     }
 }
 
@@ -278,10 +287,7 @@ impl<'a> IndexCopy<'a> {
         if own.is_some() {
             // Racy git: git compares a file's time with the index's. A file that is not older may
             // have changed since it was staged.
-            let dated = std::fs::metadata(&index).and_then(|found| found.modified()).and_then(|date| {
-                std::fs::File::options().write(true).open(&file).and_then(|copy| copy.set_modified(date))
-            });
-            dated.map_err(failed)?;
+            date_as(&file, &index).map_err(failed)?;
         }
         let copy = Self { worktree, file, own, begun, directory };
         if copy.own.is_none() {
@@ -329,6 +335,12 @@ impl<'a> IndexCopy<'a> {
     fn failed(&self, source: std::io::Error) -> ProcessError {
         copy_failed(self.worktree, source)
     }
+}
+
+/// Gives a copy the date of the index that it was made from.
+fn date_as(copy: &Path, index: &Path) -> std::io::Result<()> {
+    let date = std::fs::metadata(index)?.modified()?;
+    std::fs::File::options().write(true).open(copy)?.set_modified(date)
 }
 
 /// Makes an index that is missing from HEAD, if there is one. `git` acts on it.

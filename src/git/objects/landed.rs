@@ -132,8 +132,11 @@ impl Repo {
     }
 
     /// The paths that differ, as `new` has them.
-    pub(super) fn changes(&self, old: CommitId, new: CommitId) -> Result<Vec<Change>, CommitError> {
+    pub(crate) fn changes(&self, old: CommitId, new: CommitId) -> Result<Vec<Change>, CommitError> {
         let mut found = Vec::new();
+        if old == new {
+            return Ok(found);
+        }
         self.compare(Some(gits(old)), Some(gits(new)), &BString::default(), &mut found)?;
         Ok(found)
     }

@@ -42,6 +42,9 @@ pub(crate) enum MergeError {
 impl Repo {
     /// The commits that `tip` has and `base` has not, the newest first.
     pub(crate) fn commits_since(&self, tip: CommitId, base: CommitId) -> Result<Vec<CommitId>, ProcessError> {
+        if self.commit(tip).is_ok_and(|stored| stored.parents == [base]) {
+            return Ok(vec![tip]);
+        }
         let range = format!("{base}..{tip}");
         let listed = Git::shared(self.common_dir()).args(["rev-list", &range, "--"]).run()?.stdout;
         Ok(listed.split(|byte| *byte == b'\n').filter_map(CommitId::parse_hex).collect())

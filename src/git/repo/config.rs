@@ -10,14 +10,20 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
+use std::sync::PoisonError;
 use std::thread;
+use std::time::Duration;
 
 use bstr::{BStr, ByteSlice};
 use gix::config::Source;
 
+use crate::clock::Stopwatch;
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::repo::listing::{is_ours, listing, parsed};
 use crate::git::repo::open::{Repo, gix_chain};
+
+/// How long git is not asked again whether it accepts the repository: passes follow each other quickly.
+const JUST_NOW: Duration = Duration::from_secs(1);
 
 /// The variables that pass settings to git: that of `git -c`, and those that users set.
 pub const CONFIG_VARIABLES: [&str; 2] = ["GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS"];
@@ -192,10 +198,16 @@ impl Repo {
     /// settings as this process does. Called before anything is claimed.
     pub fn check_git(&self) -> Result<(), ConfigError> {
         let common_dir = self.common_dir();
+        let mut accepted = self.accepted().lock().unwrap_or_else(PoisonError::into_inner);
+        if accepted.is_some_and(|at| at.elapsed() < JUST_NOW) {
+            return self.check_settings();
+        }
         let taken = || Git::shared(common_dir).args(["rev-parse", "--git-dir"]).run().map(drop);
         let (taken, settings) = beside(taken, || self.check_settings());
         taken?;
-        settings
+        settings?;
+        *accepted = Some(Stopwatch::start());
+        Ok(())
     }
 
     /// Checks once that git reads our settings as this process does. Also called before anything is

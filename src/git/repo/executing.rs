@@ -3,27 +3,38 @@
 //! Why only its own files: a user's and the system's settings are out of reach of what works in a
 //! worktree, as far as this program is concerned.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::PoisonError;
 
 use bstr::ByteSlice;
 
+use crate::clock;
 use crate::git::process::call::ProcessError;
-use crate::git::repo::listing::listing;
+use crate::git::repo::listing::{Executing, Known, listing};
 use crate::git::repo::open::Repo;
-
-/// A setting in a file of the repository.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Executing {
-    /// Its key, in git's spelling.
-    pub(crate) key: String,
-    pub(crate) value: String,
-    pub(crate) file: PathBuf,
-}
+use crate::git::worktrees::held::Identity;
 
 impl Repo {
     /// The settings of the repository that make git run a program or work elsewhere, as they apply
     /// to the git directory `at`.
     pub(crate) fn executing_settings(&self, at: &Path) -> Result<Vec<Executing>, ProcessError> {
+        let files = ["config", "config.worktree"].map(|name| self.common_dir().join(name));
+        let files = files.into_iter().chain([at.join("config.worktree")]);
+        let seen: Vec<_> = files.map(|file| file.metadata().ok().map(|found| Identity::of(&found))).collect();
+        let mut known = self.known_settings().lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.as_ref().filter(|known| known.at == at && known.seen == seen) {
+            return Ok(known.found.clone());
+        }
+        let found = self.listed_settings(at)?;
+        // An include leads to other files, and a file may be written twice within a tick of its clock.
+        let settled = clock::wall_millis() / 1000 - 1;
+        let is_settled = seen.iter().flatten().all(|one| one.changed_at() < settled);
+        let includes = found.iter().any(|one| one.key.starts_with("include"));
+        *known = (is_settled && !includes).then(|| Known { at: at.to_owned(), seen, found: found.clone() });
+        Ok(found)
+    }
+
+    fn listed_settings(&self, at: &Path) -> Result<Vec<Executing>, ProcessError> {
         let listed = listing(at, &[], &["--show-scope", "--show-origin"])?;
         let mut parts = listed.split(|byte| *byte == 0);
         let entries = std::iter::from_fn(|| Some((parts.next()?, parts.next()?, parts.next()?)));

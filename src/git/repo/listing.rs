@@ -1,11 +1,29 @@
 //! Parses `git config --list`, and extracts the settings that come from the environment.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bstr::{BString, ByteSlice};
 
 use crate::git::process::call::{Git, ProcessError};
+use crate::git::worktrees::held::Identity;
+
+/// A setting in a file of the repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Executing {
+    /// Its key, in git's spelling.
+    pub(crate) key: String,
+    pub(crate) value: String,
+    pub(crate) file: PathBuf,
+}
+
+/// Settings that execute as they were read, while the files that it was read from stay as they were.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) at: PathBuf,
+    pub(crate) seen: Vec<Option<Identity>>,
+    pub(crate) found: Vec<Executing>,
+}
 
 /// Whether a key, in git's spelling, is one of ours.
 pub(crate) fn is_ours(key: &str) -> bool {

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use bstr::{BString, ByteSlice};
 
+use crate::clock::Stopwatch;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::layout::own_directory;
 use crate::fsutil;
@@ -87,6 +88,10 @@ struct Place {
     given: Vec<BString>,
     /// Set once git was found to read our settings as this process does.
     checked: OnceLock<()>,
+    /// When git was last found to accept this repository.
+    accepted: Mutex<Option<Stopwatch>>,
+    /// Settings that execute, as they were last read.
+    executing: Mutex<Option<listing::Known>>,
 }
 
 /// The opened repository. Threads share it, and each takes its own [`Repo`].
@@ -190,6 +195,8 @@ impl Store {
             config,
             given,
             checked: OnceLock::new(),
+            accepted: Mutex::default(),
+            executing: Mutex::default(),
         };
         Ok(Self { shared: gix.into_sync(), place: Arc::new(place) })
     }
@@ -282,6 +289,16 @@ impl Repo {
     /// Set once git was found to read our settings as this process does.
     pub(crate) fn settings_checked(&self) -> &OnceLock<()> {
         &self.place.checked
+    }
+
+    /// When git was last found to accept this repository.
+    pub(crate) fn accepted(&self) -> &Mutex<Option<Stopwatch>> {
+        &self.place.accepted
+    }
+
+    /// Settings that execute, as they were last read.
+    pub(crate) fn known_settings(&self) -> &Mutex<Option<listing::Known>> {
+        &self.place.executing
     }
 
     /// Opens the repository again, with its current configuration.

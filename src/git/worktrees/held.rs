@@ -104,6 +104,11 @@ impl Identity {
     pub(crate) fn of(found: &Metadata) -> Self {
         Self { inode: found.ino(), changed: (found.ctime(), found.ctime_nsec()), size: found.size() }
     }
+
+    /// The change time, in seconds since 1970.
+    pub(crate) fn changed_at(&self) -> i64 {
+        self.changed.0
+    }
 }
 
 /// The spares of a run: clean worktrees that wait for its next step.
