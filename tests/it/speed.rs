@@ -24,6 +24,8 @@ fn the_bench_makes_its_table() {
         turns: 3,
         worker: ["--exact", "--ignored", "speed::ledger_writer"].map(str::to_owned).to_vec(),
         events: 300,
+        flow_steps: 3,
+        hub_refs: 5,
         jobs: 2,
         workspace_files: 20,
         rounds: 1,
@@ -31,7 +33,7 @@ fn the_bench_makes_its_table() {
     };
     let mut rows = Vec::new();
     suite::run(&sizes, &[], &mut |row| rows.push(row));
-    assert_eq!(rows.len(), 15, "{rows:#?}");
+    assert_eq!(rows.len(), 21, "{rows:#?}");
     let columns = suite::head(&sizes).lines().last().expect("a table").matches('|').count();
     for row in &rows {
         assert_eq!(row.matches('|').count(), columns, "{row}");

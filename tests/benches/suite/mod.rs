@@ -4,6 +4,7 @@
 //! several rounds. The ratios are medians of each round's ratio, so a machine that is slow for a while
 //! affects both alike.
 
+mod flows;
 mod idle;
 mod journals;
 mod ledgers;
@@ -38,6 +39,10 @@ pub(super) struct Sizes {
     pub worker: Vec<String>,
     /// Events of a journal (`AYNIG_BENCH_EVENTS`).
     pub events: usize,
+    /// Steps of a flow (`AYNIG_BENCH_FLOW_STEPS`).
+    pub flow_steps: usize,
+    /// Refs of the hub of a flow (`AYNIG_BENCH_HUB_REFS`).
+    pub hub_refs: usize,
     /// Commands at once (`AYNIG_BENCH_JOBS`).
     pub jobs: usize,
     /// Files of a workspace (`AYNIG_BENCH_WORKSPACE_FILES`).
@@ -66,6 +71,8 @@ impl Sizes {
             turns: size("TURNS", 100),
             worker: Vec::new(),
             events: size("EVENTS", 100_000),
+            flow_steps: size("FLOW_STEPS", 40),
+            hub_refs: size("HUB_REFS", 1_000),
             jobs: size("JOBS", 4),
             workspace_files: size("WORKSPACE_FILES", 20_000),
             rounds: size("ROUNDS", 5),
@@ -109,7 +116,7 @@ pub(super) fn is_worker() -> bool {
 /// it is known.
 pub(super) fn run(sizes: &Sizes, wanted: &[String], tell: &mut dyn FnMut(String)) {
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str()));
-    let cases: [(&str, Case); 9] = [
+    let cases: [(&str, Case); 10] = [
         ("idle-unmanaged", |sizes| vec![idle::case(sizes, None)]),
         ("idle-no-command", |sizes| vec![idle::case(sizes, Some("parked"))]),
         ("local-steps", |sizes| vec![steps::local(sizes)]),
@@ -119,6 +126,7 @@ pub(super) fn run(sizes: &Sizes, wanted: &[String], tell: &mut dyn FnMut(String)
         ("workspace", workspace::cases),
         ("ledgers", ledgers::cases),
         ("journals", journals::cases),
+        ("flows", flows::cases),
     ];
     for (_, case) in cases.iter().filter(|(name, _)| is_wanted(name)) {
         for row in case(sizes) {

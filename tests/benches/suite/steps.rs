@@ -138,7 +138,7 @@ fn plainly(room: &Room, repository: &Path, branches: &[String], jobs: usize) -> 
 }
 
 /// Makes the programs at the other end log each connection, and delay it.
-fn counted(room: &Room, clone: &Path, place: &Path, delay_ms: usize) -> PathBuf {
+pub(super) fn counted(room: &Room, clone: &Path, place: &Path, delay_ms: usize) -> PathBuf {
     let calls = place.join("calls");
     let pause = if delay_ms == 0 {
         String::new()
