@@ -3,6 +3,7 @@
 //!
 //! `AYNIG_CRASH_AT=POINT[:kill|stop|panic][:N]` acts when the process reaches the point for the
 //! N-th time (default 1). It sends SIGKILL or SIGSTOP to the process, or makes the thread panic.
+//! `AYNIG_CRASH_TRACE=FILE` appends the name of each point that is reached.
 //!
 //! Invariant: a build without debug assertions (`cargo build --release`) contains none of this.
 //! There [`reach`] is empty, and neither the points' names nor the variable's are in the binary.
@@ -40,10 +41,6 @@ points! {
     LedgerWritten = "ledger-written",
     /// A remote took an operation on a run; the ref here does not point to it yet.
     LedgerPushed = "ledger-pushed",
-    /// A run of a flow is in its ledger, queued, without workspace and driver.
-    RunQueued = "run-queued",
-    /// A queued run of a flow has its workspace, and no driver.
-    RunPrepared = "run-prepared",
     /// The agent of a step is about to be started.
     AgentStarts = "agent-starts",
     /// The agent of a step has ended; nothing is recorded.
@@ -202,6 +199,7 @@ pub(crate) use armed::reach;
 
 #[cfg(debug_assertions)]
 mod armed {
+    use std::io::Write;
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -225,8 +223,20 @@ mod armed {
 
     static PLAN: OnceLock<Option<Plan>> = OnceLock::new();
 
+    static TRACE: OnceLock<Option<std::path::PathBuf>> = OnceLock::new();
+
+    /// Notes that a point was reached, for those who want to know which are.
+    fn trace(point: Point) {
+        let file = TRACE.get_or_init(|| std::env::var_os("AYNIG_CRASH_TRACE").map(Into::into));
+        let Some(file) = file else { return };
+        let opened = std::fs::OpenOptions::new().create(true).append(true).open(file);
+        let line = format!("{}\n", point.name());
+        opened.and_then(|mut file| file.write_all(line.as_bytes())).expect("the file can be written");
+    }
+
     /// Dies, stops or panics here if `AYNIG_CRASH_AT` requests it.
     pub(crate) fn reach(point: Point) {
+        trace(point);
         let plan = PLAN.get_or_init(|| {
             let text = std::env::var("AYNIG_CRASH_AT").ok()?;
             Some(parse(&text).unwrap_or_else(|| panic!("AYNIG_CRASH_AT={text} names no crash point")))

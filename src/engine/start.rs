@@ -1,20 +1,18 @@
 //! Makes a run of a flow (CONTRACT 20.1).
 //!
-//! Why this order: the run begins as `queued`, which nobody carries out. Then the workspace is made, and the last
-//! operation declares the run running and makes its driver, all as one. A start that dies in between leaves a run that
-//! says so.
+//! Why this order: first the workspace is made, and then one operation makes the run with all that belongs to it, its
+//! driver included. Of a start that dies in between only a half-made workspace is left, which the next call undoes.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::contract::ids::{BranchName, CommitId};
-use crate::crashpoint::{Point, reach};
 use crate::flow::document::{Act, Flow};
 use crate::git::RefChange;
 use crate::ledger::content::Content;
 use crate::ledger::masks::{Masks, replicate};
-use crate::ledger::{Ledger, LedgerError, Place, runs};
-use crate::model::decide::{Command, NewRun, NodeSpec, RunEdit};
+use crate::ledger::{Ledger, Place, runs};
+use crate::model::decide::{Command, NewRun, NodeSpec};
 use crate::model::ids::{Alias, ProviderName, RunId, Slug};
 use crate::model::run::{FrozenFlow, GlobalMode, Limits, Mode, RunKind, RunStatus};
 use crate::workspace::refusal::{Refusal, Why};
@@ -90,17 +88,38 @@ impl Engine<'_> {
             done_when: None,
             limits: limits(order.flow),
             replicate: replicate(self.repo, &order.place)?,
-            status: RunStatus::Queued,
+            status: RunStatus::Running,
             flow: Some(frozen),
         };
+        let driver = Driver {
+            repo: self.repo,
+            place: order.place.clone(),
+            run: id,
+            branch: branch.clone(),
+            lease_seconds: self.lease_seconds,
+        };
+        if driver.known()?.is_some() {
+            return Err(Refusal::new(
+                Why::Conflict,
+                format!("there is a branch {branch}; nothing was changed"),
+            ));
+        }
+        let about = if order.label.is_empty() { slug.as_str() } else { &order.label };
+        let next = Next { state: STEP, subject: format!("flow: {about}"), ..Next::default() };
+        let first = driver.commit(None, &next, None)?;
+        let beside = RefChange { name: branch.full_ref(), expected: None, new: Some(first) };
+        let added = Command::AddNode(Box::new(node(&order.label)?));
         let op = self.op_of_person()?;
-        let mut ledger = Ledger::create(self.repo, order.place.clone(), &new, &op, &[], &contents)?;
-        reach(Point::RunQueued);
-        let made = self.complete(&mut ledger, &branch);
-        let context = made.map_err(|refusal| {
-            let cancel = format!("aynig flow stop {slug}");
-            refusal.hint(format!("run {slug} was made, and nothing carries it out: `{cancel}` ends it"))
-        })?;
+        let mut begin = |prepared, published: &[RefChange]| {
+            let (commands, refs) =
+                ([added.clone(), prepared], [std::slice::from_ref(&beside), published].concat());
+            Ledger::begin(self.repo, order.place.clone(), (&new, &commands), &op, &refs, &contents).map(drop)
+        };
+        let of = (id, &slug, &order.place);
+        let created = self.workspaces.create_first(of, FLOW, &order.base, &mut begin)?;
+        driver.note(first);
+        created.warnings.iter().for_each(|words| (self.tell)(words));
+        let context = created.context;
         Ok(Started {
             run: id,
             slug,
@@ -111,35 +130,6 @@ impl Engine<'_> {
             worktree: context.worktree_path,
             directory: self.directory(id).path().to_owned(),
         })
-    }
-
-    /// Makes the workspace of a queued run, its node and its driver.
-    fn complete(
-        &self,
-        ledger: &mut Ledger<'_>,
-        branch: &BranchName,
-    ) -> Result<crate::workspace::context::Context, Refusal> {
-        let run = ledger.tip().state.run.clone();
-        let created = self.workspaces.create_in(run.id, FLOW, None)?;
-        created.warnings.iter().for_each(|words| (self.tell)(words));
-        reach(Point::RunPrepared);
-        ledger.refresh()?;
-        let driver = self.driver(ledger, branch.clone());
-        let subject = format!("flow: {}", if run.label.is_empty() { run.slug.as_str() } else { &run.label });
-        let next = Next { state: STEP, subject, ..Next::default() };
-        let first = driver.commit(None, &next, None)?;
-        let beside = RefChange { name: branch.full_ref(), expected: None, new: Some(first) };
-        let commands = [
-            Command::AddNode(Box::new(node(&run.label)?)),
-            Command::SetRun(RunEdit { status: Some(RunStatus::Running), ..RunEdit::default() }),
-        ];
-        let done = ledger.operate(&self.op_of_person()?, &commands, &[beside]);
-        done.map_err(|error| match error {
-            LedgerError::Moved { .. } => Refusal::new(Why::Conflict, format!("there is a branch {branch}")),
-            error => error.into(),
-        })?;
-        driver.note(first);
-        Ok(created.context)
     }
 
     /// The driver of the run of a ledger.

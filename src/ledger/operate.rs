@@ -23,7 +23,7 @@ use crate::crashpoint::{self, Point};
 use crate::git::objects::commits::NewCommit;
 use crate::git::remote::PATIENCE;
 use crate::git::{RefChange, RefError, Repo, Swap, Together};
-use crate::model::decide::{Command, Decided, NewRun, Op, Rules, create, decide};
+use crate::model::decide::{Command, Decided, NewRun, Op, Rules, begin, decide};
 use crate::model::ids::RunId;
 use crate::model::state::State;
 
@@ -83,12 +83,32 @@ impl<'r> Ledger<'r> {
         beside: &[RefChange],
         contents: &[Content],
     ) -> Result<Self, LedgerError> {
+        Self::begin(repo, place, (new, &[]), op, beside, contents)
+    }
+
+    /// The same, with commands on the new run in the same operation.
+    ///
+    /// # Errors
+    /// Those of [`create`](Self::create).
+    pub(crate) fn begin(
+        repo: &'r Repo,
+        place: Place,
+        (new, commands): (&NewRun, &[Command]),
+        op: &Op,
+        beside: &[RefChange],
+        contents: &[Content],
+    ) -> Result<Self, LedgerError> {
         let masks = Masks::of(repo, &new.base_sha)?;
-        let decided = create(&masks.new_run(new), op)?;
+        let decided = begin(&masks.new_run(new), &masks.commands(commands), op)?;
         let contents =
             contents.iter().map(|content| (content.sha256().to_owned(), content.clone())).collect();
         let commit = write(repo, None, &decided, op, &contents)?;
-        match swap(repo, &place, new.id, None, commit, beside)? {
+        let moved = swap(repo, &place, new.id, None, commit, beside);
+        let moved = moved.or_else(|error| match accepted(repo, &place, new.id, commit) {
+            true => Ok(Together::Won),
+            false => Err(error),
+        });
+        match moved? {
             Together::Won => {
                 let tip = Tip::read(repo, new.id, commit)?;
                 Ok(Self {
@@ -382,6 +402,14 @@ pub(super) fn write(
     let parents: Vec<CommitId> = tip.map(|tip| tip.id).into_iter().collect();
     let new = NewCommit { tree, parents: &parents, message: &message, attempt: None };
     Ok(repo.write_commit(&new)?)
+}
+
+/// Whether a remote took a new run although its answer was lost.
+fn accepted(repo: &Repo, place: &Place, run: RunId, commit: CommitId) -> bool {
+    let Place::Remote(remote) = place else { return false };
+    let name = ledger_ref(run);
+    let fetched = repo.fetch_refs(remote, std::slice::from_ref(&name), PATIENCE);
+    fetched.is_ok() && repo.read_ref(name.as_str().into()).is_ok_and(|now| now == Some(commit))
 }
 
 /// Moves the ledger, and the refs beside it. The ledger comes first: it shows what is due.

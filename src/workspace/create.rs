@@ -13,11 +13,11 @@ use crate::clock;
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::crashpoint::{Point, reach};
 use crate::fsutil::{self, DirLock};
-use crate::git::Swap;
 use crate::git::worktrees::directory::occupied;
-use crate::ledger::{Ledger, LedgerError};
+use crate::git::{RefChange, Swap};
+use crate::ledger::{Ledger, LedgerError, Place};
 use crate::model::decide::Command;
-use crate::model::ids::{Alias, RunId};
+use crate::model::ids::{Alias, RunId, Slug};
 use crate::model::run::Run;
 use crate::model::workspace::WorkspaceStatus;
 use crate::runner::landing::salvage::{Disposal, Fate, Work, dispose};
@@ -34,6 +34,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How many ids are tried. Two with the same beginning are one in four billion.
 const TRIES: u32 = 10;
+
+/// Lets the ledger of a run hear of its new workspace by this command, with the refs that move with it.
+pub(crate) type Hear<'a> = dyn FnMut(Command, &[RefChange]) -> Result<(), LedgerError> + 'a;
 
 /// A new workspace.
 #[derive(Debug, Clone)]
@@ -92,13 +95,33 @@ impl Workspaces<'_> {
         let root = self.fit(&self.root()?)?;
         let context = self.planned(name, &root, (&run.to_string(), state.slug.as_str()), &base)?;
         ledger.decide(&[prepares(&context)?], &self.op()?).map_err(unchanged)?;
+        let (place, op) = (ledger.place().clone(), self.op()?);
+        let mut hear = |prepared, refs: &[RefChange]| ledger.operate(&op, &[prepared], refs).map(drop);
+        self.create_of(context, &place, &mut hear)
+    }
+
+    /// Makes the workspace of a run that begins with it, from this base: `hear` makes the run.
+    pub(crate) fn create_first(
+        &self,
+        (run, slug, place): (RunId, &Slug, &Place),
+        name: &str,
+        base: &(String, CommitId),
+        hear: &mut Hear<'_>,
+    ) -> Result<Created, Refusal> {
+        self.check_prefix()?;
+        let root = self.fit(&self.root()?)?;
+        let context = self.planned(name, &root, (&run.to_string(), slug.as_str()), base)?;
+        self.create_of(context, place, hear)
+    }
+
+    fn create_of(&self, context: Context, place: &Place, hear: &mut Hear<'_>) -> Result<Created, Refusal> {
         self.check_free(&context)?;
         self.forget_published(&context)?;
         let handle = context.handle();
         let held = self.begin(context, false)?.ok_or_else(|| {
             Refusal::new(Why::Conflict, format!("another process is making {handle}; nothing was changed"))
         })?;
-        self.complete(held, Some(ledger))
+        self.complete(held, Some((place, hear)))
     }
 
     /// Resolves the base as git does.
@@ -149,7 +172,7 @@ impl Workspaces<'_> {
 
     /// Makes the worktree, lets the ledger of the run hear of it, and declares the workspace ready. After an error all
     /// of it is undone.
-    fn complete(&self, mut held: Held, ledger: Option<Ledger<'_>>) -> Result<Created, Refusal> {
+    fn complete(&self, mut held: Held, ledger: Option<(&Place, &mut Hear<'_>)>) -> Result<Created, Refusal> {
         reach(Point::WorkspaceBranched);
         let made = self
             .repo
@@ -170,10 +193,10 @@ impl Workspaces<'_> {
         held.context.settings = self.executing()?;
         let record = self.recorded_now(&held.context)?;
         self.keep_record(&held.context, &record)?;
-        if let Some(mut ledger) = ledger {
+        if let Some((place, hear)) = ledger {
             held.save()?;
-            let published = self.publishes(&ledger, &held.context)?;
-            if let Err(error) = ledger.operate(&self.op()?, &[prepares(&held.context)?], &published) {
+            let published = self.publishes_to(place, &held.context)?;
+            if let Err(error) = hear(prepares(&held.context)?, &published) {
                 // Whether it landed says the ledger. If that cannot be read now, the next call looks.
                 match self.is_prepared(&held.context) {
                     Ok(true) => {}

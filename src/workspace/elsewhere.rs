@@ -73,16 +73,27 @@ impl Workspaces<'_> {
         ledger: &Ledger<'_>,
         context: &Context,
     ) -> Result<Vec<RefChange>, LedgerError> {
-        let Place::Remote(remote) = ledger.place() else { return Ok(Vec::new()) };
+        let state = &ledger.tip().state;
+        let lags =
+            same(&state.workspaces, context).is_some_and(|known| self.lags(&state.run, known, context));
+        if context.state != State::Removed && lags {
+            return Ok(Vec::new());
+        }
+        self.publishes_to(ledger.place(), context)
+    }
+
+    /// The same for a workspace that no other host has changed.
+    pub(super) fn publishes_to(
+        &self,
+        place: &Place,
+        context: &Context,
+    ) -> Result<Vec<RefChange>, LedgerError> {
+        let Place::Remote(remote) = place else { return Ok(Vec::new()) };
         let name = work_ref(&context.run_id, &context.name);
         let expected = self.repo.read_ref(name.as_bstr())?;
         let head = CommitId::parse_hex(&context.head_sha).unwrap_or_else(|| context.base());
         let lacking = expected.filter(|old| !self.repo.descends(head, *old));
         if context.state != State::Removed {
-            let state = &ledger.tip().state;
-            if same(&state.workspaces, context).is_some_and(|known| self.lags(&state.run, known, context)) {
-                return Ok(Vec::new());
-            }
             // Another host's, which `follow` brings.
             if lacking.is_some_and(|old| !self.is_rescued(old)) {
                 return Err(LedgerError::Moved { name: name.to_string() });

@@ -97,7 +97,7 @@ fn cases(point: Point) -> Vec<Case> {
         // A step writes into no ledger: see `ledger`.
         Point::LedgerWritten | Point::LedgerPushed => vec![],
         // See `flow_engine::crashes`.
-        Point::RunQueued | Point::RunPrepared | Point::AgentStarts | Point::AgentEnded => vec![],
+        Point::AgentStarts | Point::AgentEnded => vec![],
         Point::StepDecided | Point::StepEnded => vec![],
         Point::JournalWritten | Point::ContentProjected | Point::JournalRetiring => vec![],
         // A step delivers nothing: see `deferred`.

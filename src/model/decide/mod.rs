@@ -67,7 +67,19 @@ impl Default for Rules {
 /// # Errors
 /// The [`Refusal`]; nothing is to be written.
 pub fn create(new: &NewRun, op: &Op) -> Result<Decided, Refusal> {
-    runs::create(new, op)
+    begin(new, &[], op)
+}
+
+/// Decides a new run, and commands on it, all or none.
+///
+/// # Errors
+/// The first [`Refusal`]; nothing is to be written.
+pub fn begin(new: &NewRun, commands: &[Command], op: &Op) -> Result<Decided, Refusal> {
+    let mut draft = runs::create(new, op)?;
+    for command in commands {
+        one(&mut draft, command)?;
+    }
+    Ok(draft.finish())
 }
 
 /// Decides `commands`, all or none, each on what the one before it left.

@@ -1,6 +1,6 @@
 //! Creates, changes and deletes runs.
 
-use super::draft::{Decided, Draft, check_text};
+use super::draft::{Draft, check_text};
 use super::{NewRun, Op, Refusal, RunEdit};
 use crate::model::event::{Body, Event, ModeSet, Plain, RunCreated, RunPatched};
 use crate::model::run::{CONTRACT_VERSION, Counts, Limits, Mode, Run, RunPatch, RunStatus, SCHEMA, Usage};
@@ -8,7 +8,7 @@ use crate::model::run::{CONTRACT_VERSION, Counts, Limits, Mode, Run, RunPatch, R
 /// The longest label, in bytes.
 pub(super) const MAX_LABEL: usize = 200;
 
-pub(super) fn create(new: &NewRun, op: &Op) -> Result<Decided, Refusal> {
+pub(super) fn create<'a>(new: &NewRun, op: &'a Op) -> Result<Draft<'a>, Refusal> {
     if !new.label.is_empty() {
         check_text("the label", &new.label, MAX_LABEL)?;
     }
@@ -53,7 +53,7 @@ pub(super) fn create(new: &NewRun, op: &Op) -> Result<Decided, Refusal> {
         by: op.by.clone(),
         body: Body::RunCreated(RunCreated { patch: Box::new(run) }),
     };
-    Ok(Draft::begun(event, op)?.finish())
+    Draft::begun(event, op)
 }
 
 pub(super) fn set(draft: &mut Draft<'_>, edit: &RunEdit) -> Result<(), Refusal> {
