@@ -234,7 +234,7 @@ impl Engine<'_> {
         let inputs = self.inputs(ledger)?;
         let context = before.context;
         let id = &attempt.id;
-        self.begin_work(run.id, id)?;
+        self.begin_work(run.id, id, &context)?;
         let step_id = id_of(step)?;
         let masks = Masks::of(self.repo, &run.base_sha)?;
         let state = &ledger.tip().state;

@@ -37,11 +37,13 @@ impl Workspaces<'_> {
         self.taken(context).map(|(done, repairs, _)| (done, repairs))
     }
 
-    /// Puts branch and worktree back to the last snapshot. What lies there beyond it is saved; ignored files stay. `None`
-    /// if nothing does.
-    pub fn put_back(&self, context: &Context) -> Result<Option<Remade>, Refusal> {
+    /// Puts branch and worktree back to the last snapshot, or to `before`, an earlier state of the branch. What lies there
+    /// beyond it is saved; ignored files stay. `None` if nothing does.
+    pub fn put_back(&self, context: &Context, before: Option<CommitId>) -> Result<Option<Remade>, Refusal> {
         let mut held = self.ready(context)?;
-        let to = CommitId::parse_hex(held.context.head_sha.as_bytes()).unwrap_or_else(|| held.context.base());
+        let last =
+            CommitId::parse_hex(held.context.head_sha.as_bytes()).unwrap_or_else(|| held.context.base());
+        let to = before.filter(|before| self.repo.descends(last, *before)).unwrap_or(last);
         let (mark, path) = (held.context.mark(), held.context.worktree_path.clone());
         if let Ok(Some(worktree)) = self.repo.hold_workspace(&path, &mark)
             && self.repo.branch_head(&mark.branch).is_ok_and(|head| head == Some(to))

@@ -7,11 +7,11 @@ use std::process::Command;
 use super::*;
 
 /// A small file system, unmounted when dropped.
-pub(super) struct Small(pub(super) PathBuf);
+pub(crate) struct Small(pub(crate) PathBuf);
 
 impl Small {
     /// Mounts a small file system at `path` with these options.
-    pub(super) fn mount(path: PathBuf, options: &str) -> Self {
+    pub(crate) fn mount(path: PathBuf, options: &str) -> Self {
         fs::create_dir_all(&path).expect("a directory");
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", options, "none"]).arg(&path).status();
         assert!(mounted.expect("mount runs").success());

@@ -17,6 +17,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+pub(crate) use full::Small;
+
 use super::probe::*;
 use super::support::*;
 
@@ -41,7 +43,7 @@ fn is_root() -> bool {
 }
 
 /// Whether mounts can be made in a private namespace.
-fn may_mount() -> bool {
+pub(crate) fn may_mount() -> bool {
     let made = Command::new("unshare").args(["-m", "mount", "-t", "tmpfs", "none", "/mnt"]).output();
     let may = is_root() && made.as_ref().is_ok_and(|output| output.status.success());
     if !may {

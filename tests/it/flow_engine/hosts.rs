@@ -4,9 +4,10 @@ use super::agent::agent;
 use super::*;
 
 /// A hub, and two hosts with clones of it that have the agent `scripted`.
-struct Field {
-    hosts: [Repo; 2],
-    _hub: Repo,
+pub(super) struct Field {
+    pub(super) hosts: [Repo; 2],
+    /// Has the hub beside it.
+    pub(super) hub: Repo,
 }
 
 const TWO: &str = "  - id: one
@@ -26,7 +27,7 @@ const TWO: &str = "  - id: one
 ";
 
 impl Field {
-    fn new(script: &str) -> Self {
+    pub(super) fn new(script: &str) -> Self {
         let hub = Repo::new();
         let bare = hub.beside("hub.git");
         let path = bare.to_str().expect("UTF-8");
@@ -42,7 +43,7 @@ impl Field {
             agent(&host, "scripted", script);
             host
         });
-        Self { hosts, _hub: hub }
+        Self { hosts, hub }
     }
 
     fn at_hub(&self, name: &str) -> String {

@@ -2,8 +2,10 @@
 
 mod agent;
 mod control;
+mod crashes;
 mod first;
 mod gate;
+mod hard;
 mod hosts;
 mod hub;
 mod seed;
@@ -50,7 +52,11 @@ pub(super) fn start_with(repo: &Repo, text: &str, more: &[&str]) -> Started {
 pub(super) fn start_file(repo: &Repo, file: &str, more: &[&str]) -> Started {
     place_worktrees(repo);
     let arguments = [&["flow", "start", file, "--base", "main", "--json"], more].concat();
-    let answer = json(&repo.aynig_ok(arguments));
+    started(&json(&repo.aynig_ok(arguments)))
+}
+
+/// What `flow start --json` answers.
+pub(super) fn started(answer: &Value) -> Started {
     let text = |name: &str| answer[name].as_str().unwrap_or_else(|| panic!("{name}: {answer}")).to_owned();
     Started {
         slug: text("slug"),
