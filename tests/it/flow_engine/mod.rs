@@ -8,6 +8,7 @@ mod gate;
 mod hard;
 mod hosts;
 mod hub;
+mod killed;
 mod seed;
 mod trust;
 
