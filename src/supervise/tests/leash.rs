@@ -107,8 +107,11 @@ fn what_is_deaf_stopped_or_without_the_marker_ends_too() {
     for (inner, name) in inner {
         let scratch = Scratch::new();
         crate::fsutil::replace(&scratch.path("inner"), inner.as_bytes()).unwrap();
-        let script = "env -i PATH=\"$PATH\" setsid sh inner & until test -s left; do :; done; exit 0";
-        let finished = run_alone(Spec { grace: SHORT, ..leashed(scratch.script(script)) });
+        let is_there = format!("test \"$(cat /proc/$(cat left)/comm)\" = {name}");
+        let script = format!(
+            "env -i PATH=\"$PATH\" setsid sh inner & {{ until {is_there}; do :; done; }} 2> /dev/null; exit 0"
+        );
+        let finished = run_alone(Spec { grace: SHORT, ..leashed(scratch.script(&script)) });
         assert!(matches!(finished.how, How::Exited(0)), "{inner}: {finished:?}");
         assert!(gone(scratch.pid("left")), "{inner}");
         assert!(names(&finished.ended).contains(&name), "{inner}: {finished:?}");
