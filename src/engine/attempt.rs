@@ -243,13 +243,17 @@ impl Engine<'_> {
         let hearing = Hearing::of(self.repo, ledger.place(), run.id, &self.stop);
         let stop = hearing.stop().clone();
         let mut scene = Scene { ledger, flow, step, attempt: id, inputs, context, repairs, recorder, stop };
-        let course = match &step.act {
+        let before = scene.context.head_sha.clone();
+        let mut course = match &step.act {
             Act::RunAgent(agent) => self.run_agent(&mut scene, agent)?,
             Act::Rollback => self.roll_back(&scene)?,
             Act::RunValidation(validators) => self.run_validation(&mut scene, validators)?,
             Act::Evaluate(asked) => self.evaluate(&mut scene, asked)?,
             Act::Gate(_) | Act::Stop { .. } => Course::Halted("it is no step to carry out".to_owned()),
         };
+        if let Course::Ended(carried) = &mut course {
+            carried.record.before = Some(before);
+        }
         let Scene { context, recorder, .. } = scene;
         if let Some(word) = hearing.end() {
             tracing::debug!(?word, "the run is to rest");

@@ -16,7 +16,7 @@ use crate::flow::verdict::{status, verdict};
 use crate::git::RefChange;
 use crate::ledger::{Ledger, LedgerError};
 use crate::model::by::By;
-use crate::model::decide::{Command, EndedStep, Halt, RunEdit, StepStart};
+use crate::model::decide::{Command, EndedStep, Halt, Refusal as Rule, RunEdit, StepStart};
 use crate::model::ids::StepId;
 use crate::model::run::{RunStatus, Verdict};
 use crate::model::state::State;
@@ -53,8 +53,8 @@ pub(super) struct Conclusion {
 pub(super) enum Holder<'a> {
     /// The attempt with this id, which holds the lease.
     Attempt(&'a str),
-    /// Nobody holds it, and a person moves the driver from this commit.
-    Person(CommitId),
+    /// Nobody holds it, and a person moves the driver from this commit, or makes one that is gone.
+    Person(Option<CommitId>),
 }
 
 impl Engine<'_> {
@@ -69,7 +69,7 @@ impl Engine<'_> {
     ) -> Result<Next, Refusal> {
         let mut head = match holder {
             Holder::Attempt(_) => driver.known()?,
-            Holder::Person(head) => Some(head),
+            Holder::Person(head) => head,
         };
         for _ in 0..TRIES {
             let expected = self.held(driver, &mut head, holder)?;
@@ -80,14 +80,20 @@ impl Engine<'_> {
                 },
                 Holder::Person(_) => self.op_of_person()?,
             };
-            let mut commands = conclusion.commands.clone();
-            let mut refs = Vec::new();
-            if let Some((context, repairs)) = &conclusion.workspace {
-                let (owed, moved) = self.workspaces.owed(ledger, context, repairs)?;
-                commands.splice(0..0, owed);
-                refs = moved;
-            }
-            let after = ledger.decide(&commands, &op)?.state;
+            let (mut commands, refs) = match &conclusion.workspace {
+                Some((context, repairs)) => self.workspaces.owed(ledger, context, repairs)?,
+                None => (Vec::new(), Vec::new()),
+            };
+            let owed = commands.len();
+            commands.extend(conclusion.commands.iter().cloned());
+            let after = match ledger.decide(&commands, &op) {
+                // It ended meanwhile, and takes no step any more. The work is kept.
+                Err(LedgerError::Refused(Rule::Ended(_))) if matches!(holder, Holder::Attempt(_)) => {
+                    commands.truncate(owed);
+                    ledger.decide(&commands, &op)?.state
+                }
+                decided => decided?.state,
+            };
             let (more, mut next) = follow_up(flow, &after);
             if let (Some((until, why)), STEP) = (&conclusion.parked, next.state) {
                 next.not_before = Some(*until);
@@ -103,25 +109,35 @@ impl Engine<'_> {
                 Holder::Attempt(id) => AttemptId::parse(id.as_bytes()),
                 Holder::Person(_) => None,
             };
-            let new = driver.commit(Some(expected), &next, attempt)?;
-            let moved =
-                RefChange { name: driver.branch.full_ref(), expected: Some(expected), new: Some(new) };
-            let beside: Vec<RefChange> = std::iter::once(moved).chain(refs.iter().cloned()).collect();
+            // A run that has ended needs no driver.
+            let is_moved = expected.is_some() || next.state != DONE;
+            let new = is_moved.then(|| driver.commit(expected, &next, attempt)).transpose()?;
+            let name = driver.branch.full_ref();
+            let moved = new.map(|new| RefChange { name, expected, new: Some(new) });
+            let beside: Vec<RefChange> = moved.into_iter().chain(refs.iter().cloned()).collect();
             reach(Point::StepDecided);
             match ledger.operate_on_this(&op, &commands, &beside) {
                 Ok(_) => {
                     reach(Point::StepEnded);
                     self.project(ledger);
-                    driver.note(new);
+                    if let Some(new) = new {
+                        driver.note(new);
+                    }
                     if let Some((context, _)) = &conclusion.workspace {
                         self.workspaces.settled_with(context, &refs);
                     }
                     return Ok(next);
                 }
-                Err(LedgerError::Moved { .. } | LedgerError::Fenced { .. }) => {
-                    head = None;
-                    ledger.refresh()?;
-                }
+                Err(LedgerError::Moved { .. } | LedgerError::Fenced { .. }) => match holder {
+                    Holder::Attempt(_) => {
+                        head = None;
+                        ledger.refresh()?;
+                    }
+                    Holder::Person(_) => {
+                        let message = format!("{} is not as it was; nothing was changed", driver.branch);
+                        return Err(Refusal::new(Why::Conflict, message));
+                    }
+                },
                 Err(error) => return Err(error.into()),
             }
         }
@@ -142,23 +158,19 @@ impl Engine<'_> {
         driver: &Driver<'_>,
         head: &mut Option<CommitId>,
         holder: Holder<'_>,
-    ) -> Result<CommitId, Refusal> {
-        let lost = || {
-            Refusal::new(Why::Conflict, format!("{} is not as it was; nothing was changed", driver.branch))
-        };
-        let Holder::Attempt(id) = holder else { return head.ok_or_else(lost) };
+    ) -> Result<Option<CommitId>, Refusal> {
+        let Holder::Attempt(id) = holder else { return Ok(*head) };
         // The runner renews the lease meanwhile, so what is known may be old.
         if let Some(known) = head.filter(|known| driver.is_leased_by(*known, id)) {
-            return Ok(known);
+            return Ok(Some(known));
         }
-        let asked = driver.ask()?.filter(|asked| driver.is_leased_by(*asked, id));
-        *head = asked;
-        asked.ok_or_else(|| {
-            Refusal::new(
-                Why::Conflict,
-                format!("the lease of {} was lost, so nothing of this attempt is recorded", driver.branch),
-            )
-        })
+        *head = driver.ask()?.filter(|asked| driver.is_leased_by(*asked, id));
+        if head.is_none() {
+            let message =
+                format!("the lease of {} was lost, so nothing of this attempt is recorded", driver.branch);
+            return Err(Refusal::new(Why::Conflict, message));
+        }
+        Ok(*head)
     }
 }
 
@@ -192,7 +204,7 @@ pub(super) fn follow_up(flow: &Flow, state: &State) -> (Vec<Command>, Next) {
             return paused(state, halt, format!("{} was entered {visits} times", step.id));
         }
         Due::End(stop) => {
-            let verdict = verdict(&state.steps);
+            let verdict = verdict(state);
             let mut commands = Vec::new();
             if let Some(id) = stop.and_then(|stop| StepId::parse(&stop.id).ok()) {
                 let number = run.counts.steps + 1;
@@ -233,7 +245,7 @@ fn unrouted(flow: &Flow, state: &State, last: &Step) -> (Verdict, String) {
         Some(Ok(_)) | None => "no route".to_owned(),
     };
     // No step of a flow may lead to an end that looks well.
-    let verdict = match verdict(&state.steps) {
+    let verdict = match verdict(state) {
         Verdict::Succeeded | Verdict::Stopped => Verdict::Failed,
         other => other,
     };

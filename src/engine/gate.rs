@@ -233,7 +233,7 @@ impl Engine<'_> {
         let state = &ledger.tip().state;
         let approval = newest(state.approvals.values()).ok_or_else(|| {
             let message = format!("run {} asks for no approval; nothing was changed", state.run.slug);
-            Refusal::new(Why::Usage, message)
+            Refusal::new(Why::Failed, message)
         })?;
         let head = if approval.resolution.is_none() { self.work_head(ledger)? } else { None };
         weigh(&state.run.slug, approval, given, head)

@@ -33,6 +33,8 @@
 //! | [`recover`] | after an attempt that was cut off |
 //! | [`hear`] | a live step hears that its run does not go on |
 //! | [`control`] | a person stops, pauses or resumes a run |
+//! | [`rollback`] | a person puts the work of a run back |
+//! | [`fork`] | a person lets a new run begin in the middle of another one |
 
 mod agent;
 pub mod attempt;
@@ -41,6 +43,7 @@ mod conclude;
 pub mod control;
 pub mod driver;
 pub mod evaluation;
+pub mod fork;
 mod gate;
 pub mod hear;
 mod judging;
@@ -50,6 +53,7 @@ mod prompt;
 mod question;
 pub mod record;
 pub mod recover;
+pub mod rollback;
 mod salvage;
 pub(crate) mod script;
 mod session;
@@ -161,7 +165,7 @@ pub(crate) fn frozen_content(repo: &Repo, ledger: &Ledger<'_>, digest: &str) -> 
 }
 
 fn no_flow(run: &Run) -> Refusal {
-    Refusal::new(Why::Usage, format!("run {} is a graph, and no flow", run.slug))
+    Refusal::new(Why::Failed, format!("run {} is a graph, and no flow", run.slug))
         .hint("`aynig flow list` lists the runs of flows")
 }
 

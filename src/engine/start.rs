@@ -33,10 +33,21 @@ pub struct Order<'a> {
     pub inputs: BTreeMap<String, String>,
     /// A text for people.
     pub label: String,
-    /// The step that it begins with, if not with the entry.
-    pub begins_at: Option<String>,
+    /// What it begins with, if not with the entry and the base.
+    pub fork: Option<Fork>,
     /// Where it is decided.
     pub place: Place,
+}
+
+/// What a fork of another run begins with.
+#[derive(Debug, Clone)]
+pub struct Fork {
+    /// That run.
+    pub run: RunId,
+    /// The first step.
+    pub step: String,
+    /// The commit that the work branch begins at.
+    pub head: CommitId,
 }
 
 /// A run that was made.
@@ -69,7 +80,7 @@ impl Engine<'_> {
         for step in &order.flow.steps {
             if let Act::Gate(gate) = &step.act {
                 self.approvers(gate).map_err(|why| {
-                    Refusal::new(Why::Usage, format!("the gate {}: {why}; nothing was started", step.id))
+                    Refusal::new(Why::Setup, format!("the gate {}: {why}; nothing was started", step.id))
                 })?;
             }
         }
@@ -116,7 +127,8 @@ impl Engine<'_> {
             Ledger::begin(self.repo, order.place.clone(), (&new, &commands), &op, &refs, &contents).map(drop)
         };
         let of = (id, &slug, &order.place);
-        let created = self.workspaces.create_first(of, FLOW, &order.base, &mut begin)?;
+        let head = order.fork.as_ref().map_or(order.base.1, |fork| fork.head);
+        let created = self.workspaces.create_first(of, FLOW, (&order.base, head), &mut begin)?;
         driver.note(first);
         created.warnings.iter().for_each(|words| (self.tell)(words));
         let context = created.context;
@@ -171,7 +183,8 @@ fn freeze(masks: &Masks, order: &Order<'_>) -> (FrozenFlow, Vec<Content>) {
         version: order.flow.version,
         file: file.sha256().to_owned(),
         inputs: inputs.iter().map(|(name, value)| ((*name).clone(), value.sha256().to_owned())).collect(),
-        begins_at: order.begins_at.clone(),
+        forked_from: order.fork.as_ref().map(|fork| fork.run),
+        begins_at: order.fork.as_ref().map(|fork| fork.step.clone()),
     };
     let contents = std::iter::once(file).chain(inputs.into_iter().map(|(_, value)| value)).collect();
     (frozen, contents)

@@ -1,14 +1,13 @@
 //! What became of a run of a flow: the class of its last outcome that is not of a ROLLBACK.
 
-use std::collections::BTreeMap;
-
 use crate::model::run::{RunStatus, Verdict};
+use crate::model::state::State;
 use crate::model::step::{Opcode, Outcome, Step};
 
 /// The verdict of a run that ended at a STOP, or because no route fits.
 #[must_use]
-pub fn verdict(steps: &BTreeMap<u64, Step>) -> Verdict {
-    let ended = || steps.values().rev().filter(|step| step.ended_at.is_some());
+pub fn verdict(state: &State) -> Verdict {
+    let ended = || state.steps.values().rev().filter(|step| step.ended_at.is_some());
     let last = ended().find(|step| step.opcode != Opcode::Rollback).and_then(|step| step.outcome);
     let of_outcome = match last {
         None | Some(Outcome::Completed | Outcome::Success | Outcome::GateApproved) => Verdict::Succeeded,
@@ -24,11 +23,18 @@ pub fn verdict(steps: &BTreeMap<u64, Step>) -> Verdict {
         ) => Verdict::Failed,
     };
     // What was rolled back is not there, whatever somebody said about it before.
+    if is_undone(state) && of_outcome == Verdict::Succeeded { Verdict::Stopped } else { of_outcome }
+}
+
+/// Whether the last change of a run put its work back to the base: a step, or a person after it.
+#[must_use]
+pub fn is_undone(state: &State) -> bool {
     let changes = |step: &&Step| matches!(step.opcode, Opcode::RunAgent | Opcode::Rollback);
-    let is_undone = ended()
-        .find(changes)
-        .is_some_and(|step| step.opcode == Opcode::Rollback && step.outcome == Some(Outcome::Completed));
-    if is_undone && of_outcome == Verdict::Succeeded { Verdict::Stopped } else { of_outcome }
+    let last = state.steps.values().rev().filter(|step| step.ended_at.is_some()).find(changes);
+    let by_person = state.workspaces.values().filter_map(|workspace| workspace.rolled_back_after).max();
+    by_person.is_some_and(|after| last.is_none_or(|last| last.number <= after))
+        || last
+            .is_some_and(|last| last.opcode == Opcode::Rollback && last.outcome == Some(Outcome::Completed))
 }
 
 /// The status of a run with this verdict.

@@ -14,7 +14,9 @@ pub enum LedgerError {
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// There is no such run here.
-    #[error("there is no run {0:?} in this repository: `aynig orch run list` lists them")]
+    #[error(
+        "there is no run {0:?} in this repository: `aynig flow list` and `aynig orch run list` list them"
+    )]
     Unknown(String),
     /// It was deleted.
     #[error("run {run} was deleted: its ledger is kept as {archive}, and `git log {archive}` shows it")]

@@ -97,6 +97,9 @@ pub struct FrozenFlow {
     /// The SHA-256 of each input's value, by name.
     #[serde(default)]
     pub inputs: BTreeMap<String, String>,
+    /// The run that this one is a fork of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<RunId>,
     /// The step that a fork of another run begins with, in place of the entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begins_at: Option<String>,

@@ -95,6 +95,9 @@ pub struct Record {
     /// The commit of the work branch after it, as hex.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<String>,
+    /// The commit of the work branch before it, as hex.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
     /// The name of the provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,

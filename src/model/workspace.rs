@@ -42,6 +42,9 @@ patched! {
         remote_branch: Option<String>,
         /// The proposal's address.
         pr_url: Option<String>,
+        /// The number of the last step before it was put back to its base. `None` if that was undone, or never happened.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rolled_back_after: Option<u64>,
         /// All publications, one for each remote, branch and base.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         published: Vec<Publication>,

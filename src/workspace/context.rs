@@ -350,6 +350,11 @@ impl Context {
         CommitId::parse_hex(&self.base_sha).expect("checked when it was read or made")
     }
 
+    /// The newest commit that it is known to have.
+    pub(crate) fn head(&self) -> CommitId {
+        CommitId::parse_hex(&self.head_sha).unwrap_or_else(|| self.base())
+    }
+
     /// The address of the commits that are made in it.
     pub fn address(&self) -> String {
         format!("{}+{}@workspace.aynig.invalid", self.name, self.slug)

@@ -100,17 +100,18 @@ impl Workspaces<'_> {
         self.create_of(context, &place, &mut hear)
     }
 
-    /// Makes the workspace of a run that begins with it, from this base: `hear` makes the run.
+    /// Makes the workspace of a run that begins with it, from this base, with its branch at `head`: `hear` makes the run.
     pub(crate) fn create_first(
         &self,
         (run, slug, place): (RunId, &Slug, &Place),
         name: &str,
-        base: &(String, CommitId),
+        (base, head): (&(String, CommitId), CommitId),
         hear: &mut Hear<'_>,
     ) -> Result<Created, Refusal> {
         self.check_prefix()?;
         let root = self.fit(&self.root()?)?;
         let context = self.planned(name, &root, (&run.to_string(), slug.as_str()), base)?;
+        let context = Context { head_sha: head.to_string(), ..context };
         self.create_of(context, place, hear)
     }
 
@@ -180,7 +181,7 @@ impl Workspaces<'_> {
                 &held.context.worktree_path,
                 &held.context.mark(),
                 AttemptId::random(),
-                held.context.base(),
+                held.context.head(),
             )
             .map_err(|error| Refusal::because("make its worktree", &error))
             .and_then(|worktree| self.make_ready(&held, &worktree));
@@ -265,11 +266,11 @@ impl Workspaces<'_> {
     /// Records a workspace that is being made, and makes its branch; `None` if its place is taken, or for one that `is_alone`
     /// the beginning of its id.
     fn begin(&self, context: Context, is_alone: bool) -> Result<Option<Held>, Refusal> {
-        let (branch, base) = (context.branch(), context.base());
+        let (branch, head) = (context.branch(), context.head());
         let Some(held) = self.record(context, is_alone)? else { return Ok(None) };
         reach(Point::WorkspaceNoted);
         let log = "aynig: a workspace";
-        match self.repo.swap(branch.full_ref().as_bstr(), None, base, log) {
+        match self.repo.swap(branch.full_ref().as_bstr(), None, head, log) {
             Ok(Swap::Won) => Ok(Some(held)),
             Ok(Swap::Lost { .. }) => {
                 forget(&held);
@@ -389,19 +390,15 @@ impl Workspaces<'_> {
 
     /// Removes what there is of a workspace that was never ready.
     fn undo(&self, held: Held) -> Result<(), Refusal> {
-        let (path, base) = (held.context.worktree_path.clone(), held.context.base());
+        let (path, head) = (held.context.worktree_path.clone(), held.context.head());
         let because = |error: &dyn std::error::Error| Refusal::because("undo it", error);
         let worktree =
             self.repo.hold_workspace(&path, &held.context.mark()).map_err(|error| because(&error))?;
         if let Some(worktree) = worktree {
             // Without an index git has not filled it, so there is nothing of anybody in it.
             let is_filled = worktree.git_dir.join("index").exists();
-            let work = if is_filled { Work::On { base, kept: Some(base) } } else { Work::Saved };
-            match dispose(
-                self.repo,
-                worktree,
-                Disposal { work, head: base, pool: false, frees_branch: false },
-            ) {
+            let work = if is_filled { Work::On { base: head, kept: Some(head) } } else { Work::Saved };
+            match dispose(self.repo, worktree, Disposal { work, head, pool: false, frees_branch: false }) {
                 Fate::Gone { .. } => {}
                 Fate::InUse { pids } => {
                     let pid = pids.first().copied().unwrap_or_default();
@@ -415,7 +412,7 @@ impl Workspaces<'_> {
         }
         reach(Point::WorkspaceUnmade);
         let branch = held.context.branch();
-        match self.repo.delete_ref(branch.full_ref().as_bstr(), base).map_err(|error| because(&error))? {
+        match self.repo.delete_ref(branch.full_ref().as_bstr(), head).map_err(|error| because(&error))? {
             Swap::Won | Swap::Lost { actual: None } => {}
             Swap::Lost { actual: Some(_) } => {
                 tracing::warn!(%branch, "a branch of a half-made workspace has commits, and stays");

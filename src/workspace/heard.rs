@@ -163,6 +163,7 @@ pub(super) fn recorded(context: &Context) -> Option<Workspace> {
         generation: remade(context.generation),
         remote_branch: None,
         pr_url: None,
+        rolled_back_after: None,
         published: Vec::new(),
     })
 }

@@ -221,8 +221,8 @@ fn scenes() -> Scenes {
     workspaces(&mut scenes);
     published(&mut scenes);
     runs(&mut scenes);
-    flows(&mut scenes);
     scenes.extend(super::flow_runs::scenes());
+    flows(&mut scenes);
     scenes
 }
 
@@ -500,5 +500,18 @@ fn flows(scenes: &mut Scenes) {
     repo.aynig_ok(["run", "--drain"]);
     stage.ask("flow approve", &[&slugs[0]]);
     stage.ask("flow reject", &[&slugs[1]]);
+    stage.ask("flow fork", &[&slugs[0], "--at", "ask"]);
+    let [started, forked] =
+        ["flow start", "flow fork"].map(|verb| json(scenes[verb].last().expect("an output")));
+    let worktree = std::path::Path::new(started["worktreePath"].as_str().expect("a path"));
+    std::fs::write(worktree.join("work"), "work").expect("a file");
+    let mut stage = Stage { repo: &repo, scenes };
+    stage.ask("flow show", &[forked["slug"].as_str().expect("a slug")]);
+    stage.ask("flow rollback", &[&slugs[1]]);
+    let inner = worktree.join("inner");
+    repo.git(["init", "-q", inner.to_str().expect("UTF-8")]);
+    let inside = ["-C", inner.to_str().expect("UTF-8"), "-c", "user.name=A", "-c", "user.email=a@b"];
+    repo.git(inside.into_iter().chain(["commit", "-q", "--allow-empty", "-m", "x"]));
+    stage.ask("flow rollback", &[&slugs[1]]);
     stage.ask("flow stop", &[&slugs[1]]);
 }

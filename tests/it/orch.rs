@@ -339,7 +339,11 @@ fn doctor_and_status_know_runs() {
     let (run, _) = make(&repo, ONE, "");
     assert!(doctor().contains("2 runs, ledgers and files readable"), "{}", doctor());
     let status = repo.aynig_ok(["status", "--all"]);
-    assert!(err(&status).contains("running: 0a1b2c3d, 0a1b2fff: `aynig orch run list`"), "{}", err(&status));
+    assert!(
+        err(&status).contains("running: 0a1b2c3d, 0a1b2fff: `aynig flow list`, `aynig orch run list`"),
+        "{}",
+        err(&status)
+    );
     finish(&repo, run);
     assert!(err(&repo.aynig_ok(["status", "--all"])).contains("running: 0a1b2fff"));
     repo.aynig_ok(["orch", "show", ONE]);

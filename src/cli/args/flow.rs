@@ -12,8 +12,8 @@ use crate::cli::args::flow_runs::{FlowList, FlowOne};
     disable_help_subcommand = true,
     after_help = "FILE is YAML or JSON, `-` is standard input. RUN is a slug, the beginning of an id, or an id.\n\
     `aynig run` carries out the steps of runs, on this host or any other that shares their remote.\n\
-    Exit codes: 0 done, with or without warnings; 1 the flow has a fault, or a rule forbids it; 2 usage; 3 set-up; 4 the remote does not answer;\n\
-    5 (--wait) the run waits for a person."
+    Exit codes: 0 done, with or without warnings; 1 the flow has a fault, there is no such run, a rule or the state of the run forbids it, or\n\
+    (--wait) the run ended without success; 2 usage; 3 set-up; 4 the remote does not answer; 5 (--wait) the run waits for a person."
 )]
 pub(crate) struct Flow {
     /// The subcommand
@@ -48,6 +48,10 @@ pub(crate) enum FlowVerb {
     Resume(FlowResume),
     /// End a run; its work stays
     Stop(FlowRun),
+    /// Put the work of a run back to its base; what was there is saved, and the run is paused
+    Rollback(FlowRollback),
+    /// Start a new run that begins with a step of this one, and with the files that it began with
+    Fork(FlowFork),
     /// Carry out the step that is due; only the command of a driver calls it
     Step,
     /// Carry on after a step that was cut off; only the command of a driver calls it
@@ -104,6 +108,42 @@ pub(crate) struct FlowResume {
     /// The step with which it goes on; else the one that is due, or the last one if that had no route
     #[arg(long, value_name = "STEP")]
     pub(crate) from: Option<String>,
+
+    /// Carry the run out here until it ends or waits for a person, with a line for each step
+    #[arg(long)]
+    pub(crate) wait: bool,
+}
+
+/// `aynig flow rollback`.
+#[derive(Debug, Args)]
+pub(crate) struct FlowRollback {
+    /// The run
+    #[command(flatten)]
+    pub(crate) run: FlowRun,
+
+    /// Bring back what the last rollback discarded
+    #[arg(long)]
+    pub(crate) undo: bool,
+}
+
+/// `aynig flow fork`.
+#[derive(Debug, Args)]
+pub(crate) struct FlowFork {
+    /// The run
+    #[command(flatten)]
+    pub(crate) run: FlowRun,
+
+    /// The first step of the new run: its work begins with the files that the latest visit of this step began with
+    #[arg(long, value_name = "STEP")]
+    pub(crate) at: String,
+
+    /// Carry the new run out here until it ends or waits for a person, with a line for each step
+    #[arg(long)]
+    pub(crate) wait: bool,
+
+    /// A text for people; that of the run if it is not given
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) label: Option<String>,
 }
 
 /// `aynig flow approve` and `aynig flow reject`.
@@ -116,6 +156,10 @@ pub(crate) struct FlowAnswer {
     /// Why
     #[arg(long, value_name = "TEXT")]
     pub(crate) comment: Option<String>,
+
+    /// Carry the run out here until it ends or waits for a person, with a line for each step
+    #[arg(long)]
+    pub(crate) wait: bool,
 }
 
 /// `aynig flow check`.

@@ -35,7 +35,7 @@ use crate::cli::args::parse::{parse_commit, parse_remote, parse_state, parse_tra
 
 pub(crate) use crate::cli::args::cancel::Cancel;
 pub(crate) use crate::cli::args::flow::{
-    Flow, FlowAnswer, FlowCheck, FlowGraph, FlowRun, FlowStart, FlowVerb, Format,
+    Flow, FlowAnswer, FlowCheck, FlowFork, FlowGraph, FlowRollback, FlowRun, FlowStart, FlowVerb, Format,
 };
 pub(crate) use crate::cli::args::flow_runs::{FlowList, FlowOne};
 pub(crate) use crate::cli::args::land::Land;

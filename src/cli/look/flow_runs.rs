@@ -120,9 +120,12 @@ fn print(run: &FlowRun) {
         Some(at) => format!("{branch} at {at}"),
         None => branch.clone(),
     });
+    let fork = run.forked_from.zip(run.begins_at.as_ref());
+    let fork = fork.map(|(other, step)| format!("a fork of {other} at {step}"));
     let rows = [
         ("run", Some(format!("{}  {}", run.slug, run.label))),
         ("flow", Some(format!("{} (version {})", run.workflow_id, run.workflow_version))),
+        ("begins", fork),
         ("stands", Some(format!("{}, since {}", run.words, run.since))),
         ("question", run.question.clone()),
         ("base", Some(format!("{} {}", run.base_ref, run.base_sha))),

@@ -1,4 +1,4 @@
-//! `aynig flow start --wait`: carries a run out here until it has ended, or a person is needed.
+//! `--wait` of `aynig flow`: carries a run out here until it has ended, or a person is needed.
 //!
 //! Invariant: it does what `aynig run` does, on the driver of this run alone. If another host takes a step, it waits.
 
@@ -7,10 +7,11 @@ use std::ffi::OsString;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
+use aynig::contract::ids::BranchName;
 use aynig::git::Repo;
 use aynig::ops::app::App;
-use aynig::ops::engine::Started;
 use aynig::ops::error::Error;
+use aynig::ops::flows::standing::{End, Place};
 use aynig::ops::flows::view::show as view;
 use aynig::ops::flows::{self, FlowRun};
 use aynig::ops::run::{Mode, Setup, options};
@@ -31,11 +32,18 @@ use crate::cli::ui::{STRONG, panics, styled, warn};
 /// The time between two looks at a run that another host carries on, or that waits for a time.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// A run that is carried out here.
+pub(crate) struct Driven {
+    pub(crate) run: runs::RunId,
+    pub(crate) slug: String,
+    pub(crate) driver: BranchName,
+}
+
 /// Carries a run out. The answer is its last state.
-pub(crate) fn drive(app: &App, started: &Started, json: bool) -> Result<Exit, Error> {
+pub(crate) fn drive(app: &App, driven: &Driven, json: bool) -> Result<Exit, Error> {
     let repo = app.repo();
     let branch = KEYS.iter().find(|key| key.name == "branch").expect("it is a setting");
-    let given = [(branch, OsString::from(started.driver.to_string()))];
+    let given = [(branch, OsString::from(driven.driver.to_string()))];
     let settings = Settings::of_run(&repo, &given)?;
     let options = options(&repo, &app.process, &settings)?;
     let authority = authority::for_run(&repo, settings.remote.as_ref())?;
@@ -46,7 +54,7 @@ pub(crate) fn drive(app: &App, started: &Started, json: bool) -> Result<Exit, Er
     let mut feed = Feed::default();
     feed.subscribe(|notice| match notice {
         Notice::Ended(_) if !json => {
-            if let Ok(run) = shown(&app.repo(), app, &setup.authority, started) {
+            if let Ok(run) = shown(&app.repo(), app, &setup.authority, driven) {
                 tell(&run, &told);
             }
         }
@@ -58,18 +66,24 @@ pub(crate) fn drive(app: &App, started: &Started, json: bool) -> Result<Exit, Er
     let _subscription = stop.subscribe(move |_| {
         let _gone = bell.send(());
     });
+    let mut waits = String::new();
     loop {
         aynig::ops::run::run(&context, &repo, Mode::Drain, &mut |_| {})?;
         if let Some(cause) = stop.cause() {
+            if json {
+                ui::answer_json(&shown(&repo, app, &setup.authority, driven)?);
+            }
             ui::remark(&format!(
                 "the run goes on: `aynig run` carries it out; `aynig flow show {}`",
-                started.slug
+                driven.slug
             ));
             return Ok(Exit::from(cause));
         }
         runs::update(&repo, setup.authority.source()).iter().for_each(|trouble| warn(trouble));
-        let run = shown(&repo, app, &setup.authority, started)?;
-        if let Some(end) = run.end() {
+        let run = shown(&repo, app, &setup.authority, driven)?;
+        // Without a remote there is no other host.
+        let is_alone = setup.authority.source().is_none() && !run.unable.is_empty();
+        if let Some(end) = run.end().or(is_alone.then_some(End::NeedsPerson)) {
             if json {
                 ui::answer_json(&run);
             } else {
@@ -78,12 +92,16 @@ pub(crate) fn drive(app: &App, started: &Started, json: bool) -> Result<Exit, Er
             }
             return Ok(Exit::from(end));
         }
+        if run.place != Place::Working && run.words != waits {
+            ui::remark(&ui::sanitize(&format!("waiting: {}", run.words)));
+            waits.clone_from(&run.words);
+        }
         let _rung = rung.recv_timeout(LOOK);
     }
 }
 
-fn shown(repo: &Repo, app: &App, authority: &Authority, started: &Started) -> Result<FlowRun, Error> {
-    let tip = flows::find(repo, &started.run.to_string())?;
+fn shown(repo: &Repo, app: &App, authority: &Authority, driven: &Driven) -> Result<FlowRun, Error> {
+    let tip = flows::find(repo, &driven.run.to_string())?;
     view(repo, &app.process, authority, &tip, &mut warn)
 }
 

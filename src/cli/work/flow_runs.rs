@@ -10,10 +10,13 @@ use aynig::ops::app::App;
 use aynig::ops::engine::{self, Ended, Granted, Order, Started, Wish};
 use aynig::ops::error::Error;
 use aynig::ops::flow::{against_base, read};
+use aynig::ops::flows;
+use aynig::ops::flows::view::show as view;
 use aynig::ops::runs;
 
-use super::drive::drive;
-use crate::cli::args::{Flow, FlowAnswer, FlowRun, FlowStart, FlowVerb};
+use super::drive::{Driven, drive};
+use super::workspace::rolled_back;
+use crate::cli::args::{Flow, FlowAnswer, FlowFork, FlowRollback, FlowRun, FlowStart, FlowVerb};
 use crate::cli::exit::Exit;
 use crate::cli::internal::WATCHDOG;
 use crate::cli::look::flow::{line, name_of};
@@ -47,6 +50,21 @@ struct Changed {
     under_way: bool,
 }
 
+/// What a rollback did in JSON.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PutBack {
+    #[serde(flatten)]
+    run: Changed,
+    /// Whether the worktree was made anew.
+    changed: bool,
+    work_branch: String,
+    head_sha: String,
+    rescue_ref: Option<String>,
+    kept_path: Option<String>,
+    reason: Option<String>,
+}
+
 /// Whether a subcommand is about runs, which are in a repository.
 pub(crate) fn needs_repository(arguments: &Flow) -> bool {
     !matches!(&arguments.verb, FlowVerb::Check(_) | FlowVerb::Graph(_) | FlowVerb::Schema)
@@ -60,11 +78,14 @@ pub(crate) fn run(app: &App, arguments: &Flow) -> Result<Exit, Error> {
         FlowVerb::Show(options) => look::show(app, options),
         FlowVerb::Log(options) => look::log(app, options),
         FlowVerb::Start(options) => start(app, &repo, options),
-        FlowVerb::Pause(of) => grant(app, &repo, "pausing a run", of, &Wish::Pause),
-        FlowVerb::Stop(of) => grant(app, &repo, "stopping a run", of, &Wish::Stop),
+        FlowVerb::Pause(of) => grant(app, &repo, "pausing a run", (of, false), &Wish::Pause),
+        FlowVerb::Stop(of) => grant(app, &repo, "stopping a run", (of, false), &Wish::Stop),
         FlowVerb::Resume(options) => {
-            grant(app, &repo, "resuming a run", &options.run, &Wish::Resume(options.from.clone()))
+            let wish = Wish::Resume(options.from.clone());
+            grant(app, &repo, "resuming a run", (&options.run, options.wait), &wish)
         }
+        FlowVerb::Rollback(options) => roll_back(app, &repo, options),
+        FlowVerb::Fork(options) => branch_off(app, &repo, options),
         FlowVerb::Approve(options) => answer(app, &repo, options, true),
         FlowVerb::Reject(options) => answer(app, &repo, options, false),
         FlowVerb::Step => attempt(app, &repo, |engine, attempt| engine.attempt(attempt)),
@@ -94,7 +115,7 @@ fn start(app: &App, repo: &Repo, options: &FlowStart) -> Result<Exit, Error> {
     }
     let faults = notes.iter().any(|note| note.severity == Severity::Fault);
     let (Some(flow), Some(_), false) = (flow, base, faults) else {
-        return Err(Error::usage(format!("{name} has a fault; nothing was started"))
+        return Err(Error::failed(format!("{name} has a fault; nothing was started"))
             .hint(format!("`aynig flow check {name}` reports all faults")));
     };
     let inputs = engine::inputs(&app.process.start, &flow, &options.inputs)?;
@@ -109,15 +130,65 @@ fn start(app: &App, repo: &Repo, options: &FlowStart) -> Result<Exit, Error> {
         base: (base_ref, base),
         inputs,
         label: options.label.clone().unwrap_or_else(|| flow.workflow_id.clone()),
-        begins_at: None,
+        fork: None,
         place: engine::place(remote.source()),
     };
     let started = engine.start(&order)?;
-    told(&started, options.json, options.wait);
-    if options.wait { drive(app, &started, options.json) } else { Ok(Exit::Done) }
+    told(app, &started, options.json, options.wait)
 }
 
-fn told(started: &Started, json: bool, waits: bool) {
+fn branch_off(app: &App, repo: &Repo, options: &FlowFork) -> Result<Exit, Error> {
+    engine::persons_only("starting a run")?;
+    let run = found(repo, &options.run.run_name)?;
+    let place = engine::place(authority(repo, None)?.source());
+    let started = opened(app, repo)?.fork_run(run, &options.at, options.label.clone(), place)?;
+    told(app, &started, options.run.json, options.wait)
+}
+
+fn roll_back(app: &App, repo: &Repo, options: &FlowRollback) -> Result<Exit, Error> {
+    engine::persons_only("putting the work of a run back")?;
+    let run = found(repo, &options.run.run_name)?;
+    let done = opened(app, repo)?.put_back_run(run, options.undo)?;
+    let (slug, status) = (done.run.slug.to_string(), done.run.status);
+    for words in done.remade.iter().flat_map(|remade| &remade.warnings) {
+        warn(words);
+    }
+    if options.run.json {
+        let changed = Changed { run_id: run.to_string(), slug, status: status.word(), under_way: false };
+        let now = done.remade.as_ref().map_or(&done.context, |remade| &remade.context);
+        let kept = done.remade.as_ref().and_then(|remade| remade.kept.as_ref());
+        ui::answer_json(&PutBack {
+            run: changed,
+            changed: done.remade.is_some(),
+            work_branch: now.branch_name.clone(),
+            head_sha: now.head_sha.clone(),
+            rescue_ref: done.remade.as_ref().and_then(|remade| remade.rescue.clone()),
+            kept_path: kept.map(|(path, _)| path.display().to_string()),
+            reason: kept.map(|(_, why)| why.clone()),
+        });
+        return Ok(Exit::Done);
+    }
+    rolled_back(&done.context, done.remade.as_ref(), &format!("aynig flow rollback --undo {slug}"));
+    stands(app, repo, run)
+}
+
+/// Prints where a run stands, and what to type.
+fn stands(app: &App, repo: &Repo, run: runs::RunId) -> Result<Exit, Error> {
+    let tip = flows::find(repo, &run.to_string())?;
+    let shown = view(repo, &app.process, &authority(repo, None)?, &tip, &mut warn)?;
+    ui::remark(&ui::sanitize(&format!("run {}: {}", shown.slug, shown.words)));
+    for command in &shown.next {
+        ui::remark(&format!("next  {}", styled(STRONG, ui::sanitize(command))));
+    }
+    Ok(Exit::Done)
+}
+
+/// Prints a new run, and carries it out if that is wanted.
+fn told(app: &App, started: &Started, json: bool, waits: bool) -> Result<Exit, Error> {
+    let driven = Driven { run: started.run, slug: started.slug.to_string(), driver: started.driver.clone() };
+    if json && waits {
+        return drive(app, &driven, json);
+    }
     if json {
         ui::answer_json(&Answer {
             run_id: started.run.to_string(),
@@ -129,7 +200,7 @@ fn told(started: &Started, json: bool, waits: bool) {
             worktree_path: started.worktree.display().to_string(),
             run_directory: started.directory.display().to_string(),
         });
-        return;
+        return Ok(Exit::Done);
     }
     ui::answer(&format!("{} {}", styled(STRONG, &started.slug), started.run));
     let branch = ui::sanitize(&started.work_branch);
@@ -138,41 +209,58 @@ fn told(started: &Started, json: bool, waits: bool) {
         ui::sanitize(&started.worktree.display().to_string())
     ));
     if waits {
-        return;
+        return drive(app, &driven, json);
     }
     ui::remark(&format!(
         "`aynig run` carries it out; `aynig flow show {}` shows where it stands",
         started.slug
     ));
+    Ok(Exit::Done)
 }
 
-fn grant(app: &App, repo: &Repo, verb: &str, of: &FlowRun, wish: &Wish) -> Result<Exit, Error> {
+fn grant(
+    app: &App,
+    repo: &Repo,
+    verb: &str,
+    (of, waits): (&FlowRun, bool),
+    wish: &Wish,
+) -> Result<Exit, Error> {
     engine::persons_only(verb)?;
     let run = found(repo, &of.run_name)?;
     let granted = opened(app, repo)?.grant(run, wish)?;
-    granted_words(repo, run, &granted, of.json)
+    granted_words(app, repo, run, &granted, (of.json, waits))
 }
 
 fn answer(app: &App, repo: &Repo, options: &FlowAnswer, approves: bool) -> Result<Exit, Error> {
     engine::persons_only("answering a gate")?;
     let run = found(repo, &options.run.run_name)?;
     let granted = opened(app, repo)?.answer_gate(run, approves, options.comment.as_deref())?;
-    granted_words(repo, run, &granted, options.run.json)
+    granted_words(app, repo, run, &granted, (options.run.json, options.wait))
 }
 
-fn granted_words(repo: &Repo, run: runs::RunId, granted: &Granted, json: bool) -> Result<Exit, Error> {
-    let slug = runs::show(repo, run)?.state.run.slug.to_string();
+fn granted_words(
+    app: &App,
+    repo: &Repo,
+    run: runs::RunId,
+    granted: &Granted,
+    (json, waits): (bool, bool),
+) -> Result<Exit, Error> {
+    let slug = runs::show(repo, run)?.state.run.slug;
+    if waits {
+        let driver = flows::driver(repo, &slug)?;
+        return drive(app, &Driven { run, slug: slug.to_string(), driver }, json);
+    }
     if json {
         let (run_id, status, under_way) = (run.to_string(), granted.status.word(), granted.is_leased);
-        ui::answer_json(&Changed { run_id, slug, status, under_way });
+        ui::answer_json(&Changed { run_id, slug: slug.to_string(), status, under_way });
         return Ok(Exit::Done);
     }
-    let next = granted.next.as_ref().map(|next| format!("; {}", next.subject)).unwrap_or_default();
-    ui::remark(&format!("run {slug} is {}{}", granted.status.word(), ui::sanitize(&next)));
     if granted.is_leased {
+        ui::remark(&format!("run {slug} is {}", granted.status.word()));
         ui::remark("a step is under way; its runner hears of this in seconds");
+        return Ok(Exit::Done);
     }
-    Ok(Exit::Done)
+    stands(app, repo, run)
 }
 
 /// Finds a run, after the ledgers were fetched.

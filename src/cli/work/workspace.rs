@@ -416,12 +416,14 @@ fn roll_back(workspaces: &Workspaces<'_>, context: &Context, undo: bool, json: b
         let now = remade.as_ref().map_or(context, |remade| &remade.context).clone();
         answer_json(workspaces, &now, Some(Done::of_rollback(remade)))?;
     } else {
-        rolled_back(context, remade.as_ref());
+        let undo = format!("aynig workspace rollback --undo {}", context.handle());
+        rolled_back(context, remade.as_ref(), &undo);
     }
     Ok(())
 }
 
-fn rolled_back(context: &Context, remade: Option<&Remade>) {
+/// Prints what a rollback did. `undo` is the command that takes it back.
+pub(crate) fn rolled_back(context: &Context, remade: Option<&Remade>, undo: &str) {
     let Some(remade) = remade else {
         ui::answer(&format!("nothing to roll back: {} is as it was made", context.handle()));
         return;
@@ -446,11 +448,10 @@ fn rolled_back(context: &Context, remade: Option<&Remade>) {
         ));
     }
     let but = if count > 0 { ", but for ignored files" } else { "" };
-    let undo = format!("`aynig workspace rollback --undo {}`", context.handle());
     let words = match remade.context.unsaved() {
-        None => format!("{undo} takes it back{but}"),
+        None => format!("`{undo}` takes it back{but}"),
         Some(path) => {
-            format!("{undo} takes the commits back; files and index are only in {}", path.display())
+            format!("`{undo}` takes the commits back; files and index are only in {}", path.display())
         }
     };
     ui::narrate(&styled(FAINT, ui::sanitize(&words)));

@@ -68,7 +68,10 @@ pub(super) fn end_turn(draft: &mut Draft<'_>, turn: &EndedTurn) -> Result<(), Re
 }
 
 pub(super) fn start_step(draft: &mut Draft<'_>, start: &StepStart) -> Result<(), Refusal> {
-    check_not_ended(draft)?;
+    // What began before the run ended may be recorded with its end.
+    if start.started_at.is_none_or(|at| at > draft.state.run.updated_at) {
+        check_not_ended(draft)?;
+    }
     let last = draft.state.steps.values().next_back();
     if let Some(open) = last.filter(|step| step.ended_at.is_none()) {
         return Err(Refusal::StepUnderWay(open.number));
@@ -189,7 +192,13 @@ pub(super) fn change_workspace(
 ) -> Result<(), Refusal> {
     let none = || Refusal::Workspace { name: body.name.clone(), why: "there is none of this name" };
     let workspace = draft.state.workspaces.get(&body.name).ok_or_else(none)?;
-    let body = WorkspaceChanged { patch: workspace.difference(body.patch.clone()), ..body.clone() };
+    let mut patch = body.patch.clone();
+    if change == WorkspaceChange::RolledBack {
+        // Only what undid one says so.
+        let is_undone = body.detail.is_some();
+        patch.rolled_back_after = Some((!is_undone).then_some(draft.state.run.counts.steps));
+    }
+    let body = WorkspaceChanged { patch: workspace.difference(patch), ..body.clone() };
     // What two processes tell of one push is one event.
     let is_publication = matches!(change, WorkspaceChange::Pushed | WorkspaceChange::Proposed);
     if is_publication && body.patch == WorkspacePatch::default() {

@@ -273,6 +273,7 @@ fn workspace((_, a, b, c): Dice) -> Command {
             generation: 0,
             remote_branch: None,
             pr_url: None,
+            rolled_back_after: None,
             published: Vec::new(),
         });
     }

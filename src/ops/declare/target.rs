@@ -12,6 +12,7 @@ use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::lease::{Lease, Liveness};
 use crate::contract::message::Message;
 use crate::contract::trailers::Trailers;
+use crate::engine::driver::run_of;
 use crate::git::objects::commits::Stored;
 use crate::git::{Checkout, Repo, Workplace};
 use crate::runner::authority::Authority;
@@ -78,6 +79,7 @@ impl Target {
                     return Err(missing(repo, authority, &branch, purpose));
                 }
             };
+        check_no_driver(repo, &branch, head.as_ref())?;
         let meaning = head.as_ref().map_or(Head::Unmanaged, |head| Head::read(&head.facts()));
         let below = match (&head, &meaning) {
             (Some(head), Head::Unmanaged | Head::Invalid(_)) => lease_below(repo, &branch, head.id),
@@ -219,6 +221,21 @@ pub(in crate::ops) fn check_no_workspace(repo: &Repo, branch: &BranchName) -> Re
     }
     let exclusion = Exclusion::BelowWorkPrefix { prefix };
     Err(Error::setup(format!("{branch} {exclusion}; nothing was changed")))
+}
+
+/// Refuses the driver of a run, which would be taken out of its run (CONTRACT 20.31).
+fn check_no_driver(repo: &Repo, branch: &BranchName, head: Option<&Stored>) -> Result<(), Error> {
+    let prefix = settings::workspace(repo)?.run_prefix;
+    let name = branch.to_string();
+    let slug = name.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix("/flow"));
+    let Some(slug) = slug.filter(|_| head.and_then(|head| run_of(repo, head.id)).is_some()) else {
+        return Ok(());
+    };
+    let message = format!("{branch} drives run {slug}, and its states follow from that; nothing was changed");
+    Err(Error::failed(message)
+        .hint(format!("`aynig flow show {slug}` shows what it waits for"))
+        .hint(format!("`aynig flow approve {slug}` or `aynig flow reject {slug}` answers a gate"))
+        .hint(format!("`aynig flow resume {slug}` carries the run on, `aynig flow pause {slug}` pauses it")))
 }
 
 /// Describes a HEAD, as part of a sentence.

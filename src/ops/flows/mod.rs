@@ -20,13 +20,14 @@ use crate::clock;
 use crate::contract::ids::BranchName;
 use crate::engine::driver::Driver as DriverBranch;
 use crate::engine::record::project::{current_step, entry_of};
+use crate::flow::verdict::is_undone;
 use crate::git::Repo;
 use crate::ledger::{Tip, runs as ledgers};
 use crate::model::approval::Approval;
 use crate::model::ids::{RunId, Slug};
 use crate::model::run::RunKind;
 use crate::model::state::State;
-use crate::model::step::Opcode;
+use crate::model::step::{Opcode, Step};
 use crate::runner::authority::Authority;
 use crate::runner::options::Selection;
 use crate::words::error_chain;
@@ -204,8 +205,7 @@ fn question(state: &State) -> Option<&Approval> {
 /// Where a run stands.
 fn stands(state: &State, step: Option<&str>, row: Option<&BranchView>) -> Standing {
     let run = &state.run;
-    let worked = |opcode| matches!(opcode, Opcode::RunAgent | Opcode::RunValidation | Opcode::Rollback);
-    let last = state.steps.values().rev().find(|step| worked(step.opcode));
+    let is_work = |step: &Step| matches!(step.opcode, Opcode::RunAgent | Opcode::RunValidation);
     Facts {
         slug: run.slug.as_str(),
         status: Some(run.status),
@@ -214,7 +214,7 @@ fn stands(state: &State, step: Option<&str>, row: Option<&BranchView>) -> Standi
         waiting_for: run.waiting_for.as_deref(),
         step,
         asks: question(state).is_some(),
-        rolled_back: last.is_none_or(|last| last.opcode == Opcode::Rollback),
+        rolled_back: is_undone(state) || !state.steps.values().any(is_work),
         proposal: state.workspaces.values().find_map(|workspace| workspace.pr_url.as_deref()),
         driver: row.map(|row| Driver {
             kind: row.label(),

@@ -44,9 +44,6 @@ impl Place {
     }
 }
 
-/// The subcommand that takes the work of a run back.
-const ROLLBACK: &str = "workspace rollback";
-
 /// How a run ended for `aynig flow start --wait`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
@@ -150,28 +147,25 @@ impl Facts<'_> {
 
     fn ended(&self, status: RunStatus) -> Standing {
         let word = self.verdict.map_or_else(|| status.word(), Verdict::word);
-        let how = self.termination.filter(|how| *how != "completed").map(|how| format!(": {how}"));
+        let how = self.termination.filter(|how| *how != "completed" && *how != word);
+        let how = how.map(|how| format!(": {how}"));
         let words = format!("ended: {word}{}", how.unwrap_or_default());
+        let is_through = self.termination == Some("completed");
+        let resume = if is_through { "flow resume --from STEP" } else { "flow resume" };
         let next: &[&str] = match self.verdict {
             Some(Verdict::Succeeded) if self.proposal.is_none() => &["publish"],
             Some(Verdict::Succeeded) => &["flow log"],
-            _ if self.rolled_back => &["flow log"],
-            _ => &["flow log", ROLLBACK],
+            _ if self.rolled_back => &["flow log", resume],
+            _ => &["flow log", resume, "flow rollback"],
         };
-        let mut standing = self.at(Place::Ended, words, next);
-        if let [_, rollback] = &mut standing.next[..] {
-            *rollback = format!("{rollback}/flow");
-        }
-        standing
+        self.at(Place::Ended, words, next)
     }
 
     /// A run that is neither ended nor paused, and asks nobody: its driver decides.
     fn driven(&self, step: &str) -> Standing {
         let Some(driver) = &self.driver else {
-            let words = format!(
-                "{step} is due, and its driver is not here: fetch it, or look at the run where it is decided"
-            );
-            return self.at(Place::Stuck, words, &["orch doctor"]);
+            let words = format!("{step} is due, and its driver is gone: a resumed run gets a new one");
+            return self.at(Place::Stuck, words, &["flow resume"]);
         };
         let unable = driver.unable.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         match (driver.kind, driver.lease) {
@@ -198,9 +192,13 @@ impl Facts<'_> {
                 let until = driver.not_before.map(|until| format!(" at {}", clock::format_utc(until)));
                 let why = if unable.is_empty() { String::new() } else { format!("; {unable}") };
                 let words = format!("{step} is due{}{why}", until.unwrap_or_default());
-                let elsewhere = if unable.is_empty() { "" } else { "; another host may run it at once" };
-                let next = if unable.is_empty() { Vec::new() } else { vec!["aynig run".to_owned()] };
-                Standing { place: Place::Parked, words: format!("{words}{elsewhere}"), next }
+                let elsewhere = if unable.is_empty() {
+                    ""
+                } else {
+                    "; another host may run it at once, this one if it is resumed"
+                };
+                let next: &[&str] = if unable.is_empty() { &[] } else { &["flow resume"] };
+                self.at(Place::Parked, format!("{words}{elsewhere}"), next)
             }
             (_, _) if driver.moves => {
                 let why = driver.reason.map(|why| format!("; {why}")).unwrap_or_default();
@@ -214,7 +212,7 @@ impl Facts<'_> {
                     driver_words(kind),
                     why.unwrap_or_default()
                 );
-                self.at(Place::Stuck, words, &["flow log", "orch doctor"])
+                self.at(Place::Stuck, words, &["flow resume", "flow log"])
             }
         }
     }
@@ -255,7 +253,12 @@ mod tests {
             (facts(Running, "expired"), Place::Due, "host-a worked on fix and is gone", &["aynig run"]),
             (facts(Running, "ready"), Place::Due, "fix is due", &["aynig run"]),
             (facts(Running, "parked"), Place::Parked, "fix is due", &[]),
-            (handed_back("parked"), Place::Parked, "host-b cannot do it: no claude", &["aynig run"]),
+            (
+                handed_back("parked"),
+                Place::Parked,
+                "host-b cannot do it: no claude",
+                &["aynig flow resume 0a1b2c3d"],
+            ),
             (
                 handed_back("ready"),
                 Place::Due,
@@ -266,13 +269,13 @@ mod tests {
                 facts(Running, "stalled"),
                 Place::Stuck,
                 "is stalled",
-                &["aynig flow log 0a1b2c3d", "aynig orch doctor 0a1b2c3d"],
+                &["aynig flow resume 0a1b2c3d", "aynig flow log 0a1b2c3d"],
             ),
             (
                 Facts { driver: None, ..facts(Running, "") },
                 Place::Stuck,
-                "is not here",
-                &["aynig orch doctor 0a1b2c3d"],
+                "is gone",
+                &["aynig flow resume 0a1b2c3d"],
             ),
             (
                 gate(),
@@ -297,13 +300,13 @@ mod tests {
                 Facts { termination: Some("error: no route"), ..ended(Failed, Verdict::Failed) },
                 Place::Ended,
                 "ended: failed: error: no route",
-                &["aynig flow log 0a1b2c3d", "aynig workspace rollback 0a1b2c3d/flow"],
+                &["aynig flow log 0a1b2c3d", "aynig flow resume 0a1b2c3d", "aynig flow rollback 0a1b2c3d"],
             ),
             (
                 Facts { rolled_back: true, ..ended(Stopped, Verdict::Stopped) },
                 Place::Ended,
                 "ended: stopped",
-                &["aynig flow log 0a1b2c3d"],
+                &["aynig flow log 0a1b2c3d", "aynig flow resume 0a1b2c3d"],
             ),
         ];
         for (facts, place, words, next) in rows {

@@ -55,6 +55,10 @@ pub struct FlowRun {
     pub workflow_id: String,
     /// `version` of the flow.
     pub workflow_version: u64,
+    /// The run that it is a fork of.
+    pub forked_from: Option<RunId>,
+    /// The step that a fork begins with.
+    pub begins_at: Option<String>,
     /// The run's status.
     pub status: &'static str,
     /// How it ended.
@@ -202,6 +206,8 @@ fn view(
         label: run.label.clone(),
         workflow_id: flow.map(|flow| flow.workflow_id.clone()).unwrap_or_default(),
         workflow_version: flow.map_or(0, |flow| flow.version),
+        forked_from: flow.and_then(|flow| flow.forked_from),
+        begins_at: flow.and_then(|flow| flow.begins_at.clone()),
         status: run.status.word(),
         termination: run.termination.clone(),
         verdict: run.verdict.map(|verdict| verdict.word()),

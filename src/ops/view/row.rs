@@ -16,6 +16,7 @@ use crate::contract::sighting::Watched;
 use crate::contract::story::Stall;
 use crate::contract::unable::unable;
 use crate::contract::waits_for::WaitsFor;
+use crate::engine::driver::{GATE, STEP};
 use crate::git::Repo;
 use crate::git::objects::commits::Stored;
 use crate::ops::history::host::saved_below;
@@ -200,7 +201,12 @@ fn for_somebody(row: &mut BranchView, authority: &Authority, trouble: Option<&Re
     row.cause = trouble.map(Reason::word);
     row.mistake = trouble.is_some_and(|reason| reason.severity() == Severity::Misconfigured);
     let remote = authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
-    let hint = format!("`aynig answer {}{remote}` shows what is asked", shell_quote(&row.branch));
+    let is_gate = row.state.as_deref().is_some_and(|state| [GATE, STEP].contains(&state));
+    let run = row.branch.strip_suffix("/flow").filter(|_| is_gate).and_then(|name| name.rsplit('/').next());
+    let hint = match run {
+        Some(run) => format!("`aynig flow show {run}` shows what is asked"),
+        None => format!("`aynig answer {}{remote}` shows what is asked", shell_quote(&row.branch)),
+    };
     row.reason = Some(match trouble {
         Some(trouble) => format!("{hint}; {trouble}"),
         None => hint,

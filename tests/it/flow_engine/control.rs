@@ -29,7 +29,7 @@ fn a_paused_run_begins_no_step_until_it_is_resumed() {
     assert_eq!(repo.state(&run.driver), "flow-done");
     assert_eq!(end(&repo, &run), ["stopped", "stopped", "stopped"]);
     let again = repo.aynig(["flow", "stop", &run.slug]);
-    assert_eq!(again.status.code(), Some(2), "{}", told(&again));
+    assert_eq!(again.status.code(), Some(1), "{}", told(&again));
 }
 
 /// CONTRACT 20.8

@@ -134,7 +134,7 @@ fn a_run_whose_approvers_are_unknown_is_not_started() {
         std::fs::write(&file, text).expect("a file");
         let path = file.to_str().expect("UTF-8");
         let (code, told) = refused(&repo, &["flow", "start", path, "--base", "main"]);
-        assert_eq!(code, Some(2), "{told}");
+        assert_eq!(code, Some(3), "{told}");
         assert!(told.contains(words), "{told}");
         assert!(!repo.git(["for-each-ref"]).contains("/flow"), "{told}");
     }

@@ -32,21 +32,16 @@ impl Field {
         let bare = hub.beside("hub.git");
         let path = bare.to_str().expect("UTF-8");
         hub.git(["clone", "-q", "--bare", ".", path]);
-        let hosts = ["first", "second"].map(|name| {
-            let host = Repo::new();
-            host.git(["remote", "add", "origin", path]);
-            host.git(["fetch", "-q", "origin"]);
-            host.git(["reset", "-q", "--hard", "origin/main"]);
-            host.git(["config", "aynig.remote", "origin"]);
-            host.git(["config", "aynig.runnerId", name]);
-            place_worktrees(&host);
-            agent(&host, "scripted", script);
-            host
-        });
+        let hosts = ["first", "second"].map(|name| host(path, name, script));
         Self { hosts, hub }
     }
 
-    fn at_hub(&self, name: &str) -> String {
+    /// One more host.
+    pub(super) fn third(&self, script: &str) -> Repo {
+        host(&self.hosts[0].git(["remote", "get-url", "origin"]), "third", script)
+    }
+
+    pub(super) fn at_hub(&self, name: &str) -> String {
         self.hosts[0].git(["ls-remote", "origin", name]).split('\t').next().unwrap_or_default().to_owned()
     }
 
@@ -60,6 +55,18 @@ impl Field {
         };
         assert_eq!(events(&self.hosts[0]), events(&self.hosts[1]));
     }
+}
+
+fn host(hub: &str, name: &str, script: &str) -> Repo {
+    let host = Repo::new();
+    host.git(["remote", "add", "origin", hub]);
+    host.git(["fetch", "-q", "origin"]);
+    host.git(["reset", "-q", "--hard", "origin/main"]);
+    host.git(["config", "aynig.remote", "origin"]);
+    host.git(["config", "aynig.runnerId", name]);
+    place_worktrees(&host);
+    agent(&host, "scripted", script);
+    host
 }
 
 const APPENDS: &str = "read -r what; echo \"$what\" >>work; echo \"did $what\"";

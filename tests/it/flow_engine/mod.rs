@@ -1,6 +1,7 @@
 //! Runs of flows on the real binary: from `flow start` over the runner to the verdict.
 
 mod agent;
+mod back;
 mod control;
 mod crashes;
 mod first;
@@ -10,6 +11,7 @@ mod hosts;
 mod hub;
 mod killed;
 mod seed;
+mod steered;
 mod trust;
 
 use serde_json::Value;

@@ -76,6 +76,7 @@ impl Scene {
             version: 3,
             file: file.sha256().to_owned(),
             inputs: Default::default(),
+            forked_from: None,
             begins_at: None,
         });
         let mut ledger = Ledger::create(&handle, Place::Here, &new, &op(OpId::random()), &[], &[file])
@@ -91,6 +92,7 @@ impl Scene {
             generation: 1,
             remote_branch: None,
             pr_url: None,
+            rolled_back_after: None,
             published: Vec::new(),
         };
         let commands = [Command::AddNode(Box::new(node("flow"))), Command::PrepareWorkspace(workspace)];

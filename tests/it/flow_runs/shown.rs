@@ -63,7 +63,7 @@ fn a_host_that_could_not_do_it_is_named_with_its_reason() {
     assert!(words.contains("host-b cannot do it: no claude here"), "{words}");
     let shown = scene.shown();
     assert_eq!(shown["unable"], serde_json::json!([{"runner": "host-b", "reason": "no claude here"}]));
-    assert_eq!(shown["next"], serde_json::json!(["aynig run"]));
+    assert_eq!(shown["next"], serde_json::json!([format!("aynig flow resume {}", scene.slug)]));
 }
 
 /// CONTRACT 20.14
@@ -127,9 +127,9 @@ fn a_gate_shows_its_question_and_how_to_answer() {
 fn an_ended_run_names_its_verdict_and_the_next_command() {
     for (status, verdict, how, next) in [
         (RunStatus::Completed, Verdict::Succeeded, "completed", "aynig publish"),
-        (RunStatus::Failed, Verdict::Rejected, "completed", "aynig workspace rollback"),
-        (RunStatus::Failed, Verdict::Failed, "error: no route", "aynig workspace rollback"),
-        (RunStatus::Stopped, Verdict::Stopped, "stopped by a person", "aynig workspace rollback"),
+        (RunStatus::Failed, Verdict::Rejected, "completed", "aynig flow rollback"),
+        (RunStatus::Failed, Verdict::Failed, "error: no route", "aynig flow rollback"),
+        (RunStatus::Stopped, Verdict::Stopped, "stopped by a person", "aynig flow rollback"),
     ] {
         let scene = Scene::new();
         scene.carry_out("plan", Opcode::RunAgent, Outcome::Completed, Some("STOP"));
@@ -150,7 +150,7 @@ fn a_paused_run_and_one_that_nothing_drives_name_a_command() {
     let scene = Scene::new();
     let shown = scene.shown();
     assert_eq!((&shown["place"], &shown["runner"]), (&"stuck".into(), &Value::Null));
-    assert_eq!(shown["next"], serde_json::json!([format!("aynig orch doctor {}", scene.slug)]));
+    assert_eq!(shown["next"], serde_json::json!([format!("aynig flow resume {}", scene.slug)]));
     scene.drive("stalled", "aynig-stalled-reason: three times\n");
     assert!(scene.words().contains("its driver is stalled"), "{}", scene.words());
     scene.perform(&[Command::SetRun(RunEdit {

@@ -62,7 +62,7 @@ pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, Error> {
         }
         let running = if arguments.all { running(&repo)? } else { Vec::new() };
         if !running.is_empty() {
-            let words = format!("running: {}: `aynig orch run list`", running.join(", "));
+            let words = format!("running: {}: `aynig flow list`, `aynig orch run list`", running.join(", "));
             ui::remark(&styled(FAINT, words));
         }
         if let Some(unset) = authority::unset(&repo, &authority) {

@@ -1,0 +1,91 @@
+//! A person puts the work of a run back to its base, or brings that back (CONTRACT 20.29).
+//!
+//! Why this order: the run is paused first, so no step begins; whoever carries one out ends it and gives the driver back.
+//! Only then the worktree is made anew.
+
+use crate::flow::verdict::{status, verdict};
+use crate::model::decide::{Command, RunEdit};
+use crate::model::ids::{Alias, RunId};
+use crate::model::run::{Run, RunStatus};
+use crate::model::state::State;
+use crate::model::workspace::WorkspaceStatus;
+use crate::workspace::Remade;
+use crate::workspace::context::Context;
+use crate::workspace::refusal::{Refusal, Why};
+
+use super::{Engine, FLOW, open};
+
+/// A run whose work was put back.
+#[derive(Debug)]
+pub struct PutBack {
+    /// The run now.
+    pub run: Run,
+    /// Its workspace before.
+    pub context: Context,
+    /// The worktree that was made. `None` if it was at its base.
+    pub remade: Option<Remade>,
+}
+
+impl Engine<'_> {
+    /// Rolls the work of a run back, or undoes that. A run that has not ended is paused.
+    pub fn put_back_run(&self, run: RunId, undoes: bool) -> Result<PutBack, Refusal> {
+        let mut ledger = open(self.repo, run)?;
+        let flow = self.frozen(&ledger)?;
+        check(&ledger.tip().state)?;
+        if ledger.tip().state.run.status == RunStatus::Running {
+            let why = format!("{} put its work back", self.name());
+            let pause = RunEdit {
+                status: Some(RunStatus::Paused),
+                waiting_for: Some(Some(why)),
+                ..RunEdit::default()
+            };
+            self.person(&mut ledger, &flow, &[Command::SetRun(pause)])?;
+        }
+        let driver = self.driver_of(&ledger)?;
+        let slug = ledger.tip().state.run.slug.clone();
+        self.wait_for_holder(&driver).map_err(|refusal| {
+            let again = if undoes { " --undo" } else { "" };
+            refusal.hint(format!("the run begins no step meanwhile; `aynig flow rollback {slug}{again}`"))
+        })?;
+        let context = self.workspaces.of_run(run, slug.as_str(), FLOW)?;
+        // What a step left that was cut off is saved by itself.
+        let context = self.salvage(run, None, context)?;
+        let remade = if undoes {
+            Some(self.workspaces.undo_rollback(&context)?)
+        } else {
+            self.workspaces.rollback(&context)?
+        };
+        ledger.refresh()?;
+        let edits = verdict_after(&ledger.tip().state);
+        if !edits.is_empty() {
+            let commands: Vec<Command> = edits.into_iter().map(Command::SetRun).collect();
+            ledger.operate(&self.op_of_person()?, &commands, &[])?;
+        }
+        Ok(PutBack { run: ledger.tip().state.run.clone(), context, remade })
+    }
+}
+
+fn check(state: &State) -> Result<(), Refusal> {
+    let slug = &state.run.slug;
+    let workspace = Alias::parse(FLOW).ok().and_then(|name| state.workspaces.get(&name));
+    if workspace.is_some_and(|workspace| workspace.status == WorkspaceStatus::Ready) {
+        return Ok(());
+    }
+    let message = format!("run {slug} has no workspace any more; nothing was changed");
+    Err(Refusal::new(Why::Failed, message).hint(format!("`aynig flow log {slug}` shows when it was removed")))
+}
+
+/// What an ended run is declared to be whose work was put back, or brought back.
+fn verdict_after(state: &State) -> Vec<RunEdit> {
+    let run = &state.run;
+    if !run.status.is_ended() || run.termination.as_deref() != Some("completed") {
+        return Vec::new();
+    }
+    let now = verdict(state);
+    if run.verdict == Some(now) {
+        return Vec::new();
+    }
+    let to = |status| RunEdit { status: Some(status), ..RunEdit::default() };
+    // No end follows from another one.
+    vec![to(RunStatus::Running), RunEdit { verdict: Some(Some(now)), ..to(status(now)) }]
+}
