@@ -309,7 +309,7 @@ fn halted(flow: &Flow, state: &State) -> Option<(Vec<Command>, Next)> {
     let reached = [
         ("wall_seconds", limits.wall_seconds.map(number), wall_seconds(state)),
         ("tokens", limits.tokens.map(number), usage(|usage| number(usage.total_tokens))),
-        ("cost_usd", limits.cost_usd, usage(|usage| usage.cost_usd.unwrap_or(0.0))),
+        ("cost_usd", limits.cost_usd, usage(|usage| usage.cost_usd.unwrap_or(0.0).max(0.0))),
     ];
     for (limit, bound, value) in reached {
         if let Some(bound) = bound.filter(|bound| value >= *bound) {

@@ -227,7 +227,18 @@ pub struct Usage {
     pub cost_usd: Option<f64>,
 }
 
+/// The most tokens and US dollars of one turn that are believed.
+const MOST_USED: (u64, f64) = (1_000_000_000_000, 1_000_000.0);
+
 impl Usage {
+    /// Whether a turn may have used this much. A negative cost would let a run go beyond its limit.
+    #[must_use]
+    pub fn is_sensible(&self) -> bool {
+        let (tokens, cost) = MOST_USED;
+        [self.prompt_tokens, self.completion_tokens, self.total_tokens].iter().all(|count| *count <= tokens)
+            && self.cost_usd.is_none_or(|found| (0.0..=cost).contains(&found))
+    }
+
     /// The sum of two. Token counts stop at the largest number.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {

@@ -19,6 +19,7 @@ use crate::supervise::Watchdog;
 
 use super::app::Process;
 use super::error::Error;
+pub use super::inside::persons_only;
 use super::outer::OuterCommand;
 use super::{settings, workspace};
 
@@ -114,15 +115,6 @@ pub fn check_trust(
         }
     }
     Ok(())
-}
-
-/// Refuses what only a person may do, where a step or a turn is under way.
-pub fn persons_only(verb: &str) -> Result<(), Error> {
-    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    if !is_set("AYNIG_ORCH_RUN") {
-        return Ok(());
-    }
-    Err(Error::usage(format!("{verb} is for people: a step of a run cannot do it; nothing was changed")))
 }
 
 /// The values of a flow's inputs: those that are given as `NAME=VALUE`, or `NAME=@FILE`, and the defaults.

@@ -12,6 +12,7 @@ pub mod error;
 pub mod flow;
 pub mod flows;
 pub mod history;
+pub mod inside;
 pub mod land;
 pub mod missing;
 pub mod notify;

@@ -14,6 +14,7 @@ use crate::workspace::context::Context;
 use crate::workspace::refusal::Why;
 
 use super::error::{Error, Kind};
+use super::inside::persons_only;
 use super::{runs, settings, workspace};
 
 /// Variables of a command of a runner, and the beginning of those of a step or a turn.
@@ -46,7 +47,7 @@ pub fn check_caller() -> Result<(), Error> {
     let (branch, others) = OF_COMMANDS;
     let is_theirs = |name: &OsStr| name == branch || name.to_string_lossy().starts_with(others);
     let mut set = std::env::vars_os().filter(|(name, value)| !value.is_empty() && is_theirs(name));
-    let Some((name, _)) = set.next() else { return Ok(()) };
+    let Some((name, _)) = set.next() else { return persons_only("publishing") };
     let name = name.to_string_lossy();
     Err(Error::failed(format!(
         "a command, a step or a turn publishes nothing ({name} is set); nothing was changed"

@@ -50,6 +50,8 @@ pub(crate) enum Event {
     },
     /// Tokens and cost of the turn so far.
     Usage(Usage),
+    /// A report of tokens and cost that makes no sense, in words.
+    BadUsage(String),
     /// The session.
     Session(String),
     /// The model.
@@ -120,7 +122,9 @@ impl Event {
             Self::Retry(message) => {
                 json!({"type": "turn.status", "status": "waiting", "message": message})
             }
-            Self::Log(message) => json!({"type": "node.log", "message": message}),
+            Self::Log(message) | Self::BadUsage(message) => {
+                json!({"type": "node.log", "message": message})
+            }
             Self::End(End::Completed) => json!({"type": "turn.status", "status": "completed"}),
             Self::End(End::Interrupted) => json!({"type": "turn.status", "status": "interrupted"}),
             Self::End(End::Failed { message, .. }) => {

@@ -32,6 +32,8 @@ pub(super) enum Cut {
 pub(super) struct Account {
     pub(super) final_text: Option<String>,
     pub(super) usage: Option<Usage>,
+    /// Whether a report of what it used makes no sense.
+    pub(super) bad_usage: bool,
     pub(super) session: Option<String>,
     pub(super) model: Option<String>,
     pub(super) version: Option<String>,
@@ -45,7 +47,8 @@ impl Account {
     pub(super) fn take(&mut self, event: Event) {
         match event {
             Event::Final(text) => self.final_text = Some(Ending::of(text)),
-            Event::Usage(usage) => self.usage = Some(usage),
+            Event::Usage(usage) if usage.is_sensible() => self.usage = Some(usage),
+            Event::Usage(_) | Event::BadUsage(_) => self.bad_usage = true,
             Event::Session(id) => self.session = Some(id),
             Event::Model(model) => self.model = Some(model),
             Event::Version(version) => self.version = Some(version),

@@ -429,9 +429,12 @@ fn last_line(path: &Path) -> Option<String> {
 
 fn conclude(turn: &Turn<'_>, end: End, argv: Vec<OsString>, elapsed: Duration) -> Ended {
     let End { verdict, account, exit, stuck } = end;
-    let Account { final_text, usage, session, model, version, .. } = account;
+    let Account { final_text, usage, bad_usage, session, model, version, .. } = account;
     let Verdict { how, outage, words } = verdict;
     let mut evidence = format!("{} {words}", turn.provider.name);
+    if bad_usage {
+        evidence += "; a report of what it used makes no sense and is not counted";
+    }
     for (pid, name) in &stuck {
         evidence += &format!("; its process {pid} ({name}) could not be ended and may still change files");
     }

@@ -27,11 +27,12 @@
 //!
 //! [`detach`] starts a process that outlives its starter. A [`Pager`] is the user's own program and
 //! has the terminal. [`occupants`] lists the processes inside a directory that is about to be
-//! removed; [`settled_occupants`] first lets a git there finish.
+//! removed; [`settled_occupants`] first lets a git there finish. [`above`] looks at this process's ancestors.
 //!
 //! The runner decides which command runs, with which variables and logs, and what its exit means
 //! (sections 3 and 10 of CONTRACT.md).
 
+mod above;
 mod detached;
 mod finished;
 mod gits;
@@ -53,6 +54,7 @@ mod tree;
 mod typed;
 pub mod watchdog;
 
+pub(crate) use above::{Above, above};
 pub use detached::detach;
 pub(crate) use finished::{Finished, How, StopCause};
 pub(crate) use job::run;

@@ -10,6 +10,7 @@ use aynig::contract::ids::BranchName;
 use aynig::contract::retention::age_words;
 use aynig::ops::app::App;
 use aynig::ops::error::Error;
+use aynig::ops::inside::persons_only;
 use aynig::ops::runs::leftovers::leftovers;
 use aynig::ops::workspace;
 use aynig::runner::clean;
@@ -24,6 +25,9 @@ use crate::cli::ui::{BAD, CARE, FAINT, GOOD, STRONG, styled};
 
 /// Runs the subcommand.
 pub(crate) fn run(app: &App, arguments: &Clean) -> Result<Exit, Error> {
+    if arguments.apply {
+        persons_only("cleaning up")?;
+    }
     let repo = app.repo();
     let named = arguments.into.as_ref().map(|name| {
         BranchName::new(name.as_bytes()).map_err(|error| Error::usage(format!("--into: {error}")))

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use aynig::ops::app::App;
 use aynig::ops::error::Error;
+use aynig::ops::inside::persons_only;
 use aynig::ops::land::{self, Landed, Landing, Request, Said, Strategy};
 use aynig::ops::target::branch_name;
 use aynig::words::shell_quote;
@@ -24,6 +25,7 @@ pub(crate) fn run(app: &App, arguments: &Land) -> Result<Exit, Error> {
         said: Said { subject: arguments.subject.clone(), body: arguments.body.clone() },
         accept_unsigned: arguments.accept_unsigned,
     };
+    persons_only("landing a branch")?;
     let repo = app.repo();
     let authority = authority(&repo, arguments.remote.as_ref())?;
     let landing = land::land(&repo, &authority, &request)?;

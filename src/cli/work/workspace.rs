@@ -9,6 +9,7 @@ use aynig::contract::ids::CommitId;
 use aynig::git::Repo;
 use aynig::ops::app::App;
 use aynig::ops::error::Error;
+use aynig::ops::inside::{is_of_this_step, persons_only};
 use aynig::ops::runs;
 use aynig::ops::workspace::{self, Context, State};
 use aynig::words::{pluralize, shell_quote, shows_rescued};
@@ -149,6 +150,17 @@ fn fault(all: &Workspaces<'_>, context: &Context) -> Result<Option<String>, Erro
     Ok(all.faults(&[context])?.remove(&context.handle()))
 }
 
+/// Refuses to a step what is for people: it works in its own workspace, and takes snapshots of that at most.
+fn persons_verb(verb: &WorkspaceVerb) -> Result<(), Error> {
+    match verb {
+        WorkspaceVerb::Create(_) => persons_only("making a workspace"),
+        WorkspaceVerb::Snapshot(options) if options.accept => persons_only("accepting what was changed"),
+        WorkspaceVerb::Rollback(_) => persons_only("rolling a workspace back"),
+        WorkspaceVerb::Remove(options) if options.apply => persons_only("removing a workspace"),
+        _ => Ok(()),
+    }
+}
+
 /// Runs the subcommand.
 pub(crate) fn run(app: &App, arguments: &Workspace) -> Result<Exit, Error> {
     let (repo, json) = (app.repo(), arguments.json);
@@ -157,6 +169,7 @@ pub(crate) fn run(app: &App, arguments: &Workspace) -> Result<Exit, Error> {
         WorkspaceVerb::Remove(options) => options.apply,
         WorkspaceVerb::List | WorkspaceVerb::Show(_) | WorkspaceVerb::Path(_) => false,
     };
+    persons_verb(&arguments.verb)?;
     let (workspaces, undone) = workspace::open(&repo, &app.process, shutdown()?, changes, warn)?;
     for words in undone {
         warn(&words);
@@ -192,6 +205,9 @@ pub(crate) fn run(app: &App, arguments: &Workspace) -> Result<Exit, Error> {
         }
         WorkspaceVerb::Snapshot(options) => {
             let context = find(&options.one)?;
+            if !is_of_this_step(&context.run_id) {
+                persons_only("a snapshot of another run's workspace")?;
+            }
             if options.accept {
                 for Change { thing, name, how, undo, .. } in workspaces.accept(&context)? {
                     let what = format!("the {} {name} was {}", thing.word(), how.word());

@@ -23,6 +23,7 @@ use crate::words::{error_chain, shell_quote};
 
 use super::{Advice, Onto};
 use crate::ops::error::{Error, Kind, unlock};
+use crate::ops::inside::persons_only;
 use crate::ops::missing::{Purpose, missing};
 use crate::ops::outer::{OuterCommand, same_place};
 use crate::ops::settings;
@@ -213,9 +214,12 @@ impl Target {
     }
 }
 
-/// Refuses a branch that is for work, not for requests (CONTRACT 11.15).
+/// Refuses a branch that is for work, not for requests (CONTRACT 11.15), and to a step the driver of a run (20.32).
 pub(in crate::ops) fn check_no_workspace(repo: &Repo, branch: &BranchName) -> Result<(), Error> {
-    let prefix = settings::work_prefix(repo)?;
+    let (prefix, drivers) = settings::prefixes(repo)?;
+    if is_below(&drivers, branch) {
+        persons_only(&format!("moving {branch}, the driver of a run,"))?;
+    }
     if !is_below(&prefix, branch) {
         return Ok(());
     }

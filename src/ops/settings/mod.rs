@@ -170,6 +170,12 @@ pub(crate) fn work_prefix(repo: &Repo) -> Result<String, Error> {
     Ok(Settings::read(repo, |key| key.name == "workPrefix")?.work_prefix)
 }
 
+/// The beginnings of the names of work branches, and of drivers.
+pub(crate) fn prefixes(repo: &Repo) -> Result<(String, String), Error> {
+    let settings = Settings::read(repo, |key| ["workPrefix", "runPrefix"].contains(&key.name))?;
+    Ok((settings.work_prefix, settings.run_prefix))
+}
+
 /// The settings of workspaces.
 pub(crate) fn workspace(repo: &Repo) -> Result<Settings, Error> {
     const OTHERS: [&str; 4] = ["workPrefix", "runPrefix", "commandsFrom", "setup"];

@@ -47,13 +47,16 @@ impl Jsonl {
     fn used(&mut self, value: &Value, out: &mut Out) {
         let fields = value.get("usage").unwrap_or(value);
         match serde_json::from_value::<Usage>(fields.clone()) {
+            Ok(usage) if !usage.is_sensible() || !FIELDS.iter().any(|name| fields.get(name).is_some()) => {
+                out.event(Event::BadUsage(format!("telemetry.usage: it makes no sense: {fields}")));
+            }
             Ok(mut usage) => {
                 usage.total_tokens =
                     usage.total_tokens.max(usage.prompt_tokens.saturating_add(usage.completion_tokens));
                 self.usage = self.usage.plus(&usage);
                 out.event(Event::Usage(self.usage));
             }
-            Err(error) => out.log(format!("telemetry.usage: {error}")),
+            Err(error) => out.event(Event::BadUsage(format!("telemetry.usage: {error}"))),
         }
         out.events.extend(some_text(value, "model").map(Event::Model));
     }
@@ -79,6 +82,9 @@ impl Jsonl {
         }
     }
 }
+
+/// The fields of a usage.
+const FIELDS: [&str; 4] = ["promptTokens", "completionTokens", "totalTokens", "costUsd"];
 
 /// A time: seconds since 1970, or a timestamp.
 fn seconds(value: &Value) -> Option<i64> {

@@ -5,6 +5,7 @@ mod back;
 mod control;
 mod crashes;
 mod first;
+mod forbidden;
 mod gate;
 mod hard;
 mod hosts;

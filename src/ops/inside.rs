@@ -1,0 +1,66 @@
+//! Whether this process belongs to a step of a run. What is for people is refused to it (CONTRACT 20.32).
+//!
+//! Why the ancestors count: a program can take the variables of its step away, and leave its session. But what it
+//! started from shows them, and the keeper of a step adopts whatever loses its parent.
+
+use crate::supervise::{Above, above};
+
+use super::error::Error;
+
+/// The variable that names the run, for programs of a step.
+const RUN: &str = "AYNIG_ORCH_RUN";
+
+/// Refuses what only a person may do.
+pub fn persons_only(verb: &str) -> Result<(), Error> {
+    if !is_inside() {
+        return Ok(());
+    }
+    let refused = format!("{verb} is for people: a step of a run cannot do it; nothing was changed");
+    Err(Error::usage(refused).hint("let the step say what it needs, and a person type the command elsewhere"))
+}
+
+/// Whether this process is not in a step at all, or in one of this run.
+#[must_use]
+pub fn is_of_this_step(run: &str) -> bool {
+    !is_inside() || std::env::var(RUN).is_ok_and(|own| own == run)
+}
+
+/// Whether this process belongs to a step.
+pub(super) fn is_inside() -> bool {
+    std::env::var_os(RUN).is_some_and(|value| !value.is_empty())
+        || above().any(|process| is_of_step(&process))
+}
+
+/// Whether a process is a program of a step, or carries one out.
+fn is_of_step(Above { arguments, environment }: &Above) -> bool {
+    let names_run = |entry: &Vec<u8>| {
+        let value = entry.strip_prefix(RUN.as_bytes()).and_then(|rest| rest.strip_prefix(b"="));
+        value.is_some_and(|value| !value.is_empty())
+    };
+    let carries_out = arguments
+        .windows(2)
+        .any(|pair| pair[0] == b"flow" && [&b"step"[..], b"recover"].contains(&pair[1].as_slice()));
+    carries_out || environment.iter().any(names_run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CONTRACT 20.32
+    #[test]
+    fn what_belongs_to_a_step() {
+        let texts = |all: &[&str]| all.iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>();
+        for (arguments, environment, inside) in [
+            (&["/bin/aynig", "flow", "step"][..], &["A=b"][..], true),
+            (&["aynig", "flow", "recover", ""], &[], true),
+            (&["sh"], &["A=b", "AYNIG_ORCH_RUN=1"], true),
+            (&["sh"], &["AYNIG_ORCH_RUN=", ""], false),
+            (&["aynig", "flow", "show", "step"], &["X_AYNIG_ORCH_RUN=1"], false),
+            (&[], &[], false),
+        ] {
+            let process = Above { arguments: texts(arguments), environment: texts(environment) };
+            assert_eq!(is_of_step(&process), inside, "{arguments:?} {environment:?}");
+        }
+    }
+}
