@@ -44,6 +44,9 @@ pub(crate) const WORKS: &str = "refs/aynig/work/";
 /// The beginning of the names of drivers.
 pub(crate) const RUN_PREFIX: &str = "run/";
 
+/// The domain of the addresses under which programs of steps commit. Nothing of ours is committed under it but work.
+pub(crate) const WORKSPACE_DOMAIN: &str = "workspace.aynig.invalid";
+
 /// The directory of a run's workspaces, in the directory of the run.
 pub(crate) const WORKSPACES: &str = "workspaces";
 

@@ -21,6 +21,7 @@ use super::attempt::{Carried, Course, Scene, interrupted, unrecorded};
 use super::conclude::wall_seconds;
 use super::policy::{Rules, Violation};
 use super::record::{ProviderUsed, Role};
+use super::salvage::head_of;
 use super::{Engine, Stirred};
 
 /// How long a step waits that is to be tried later, if nobody says how long, in seconds.
@@ -85,7 +86,9 @@ impl Engine<'_> {
         self.take_work(scene, &mut carried, &rules, agent.allow_empty)?;
         let kept = ended.session.as_deref().filter(|_| carried.outcome == Outcome::Completed);
         self.keep_session(scene, provider.name.as_str(), kept);
-        self.record_turn(scene, &ended, &rules, &mut carried)?;
+        let recorded = self.record_turn(scene, &ended, &rules, &mut carried);
+        // It may have removed its record.
+        recorded.or_else(|refusal| if carried.stays { Ok(()) } else { Err(refusal) })?;
         Ok(Course::Ended(Box::new(carried)))
     }
 
@@ -172,11 +175,15 @@ impl Engine<'_> {
         allow_empty: bool,
     ) -> Result<(), Refusal> {
         let before = self.here(&scene.context)?.1;
+        if self.judge_outside(scene, carried)? {
+            return Ok(());
+        }
         let (snapshot, mut repairs) = match self.workspaces.snapshot_of_step(&scene.context) {
             Ok(taken) => taken,
             Err(refusal) => {
                 // It cannot be committed as it is: what is there is saved in another way.
-                let context = self.put_back(scene.context.clone(), &refusal.message)?;
+                let (context, to) = (scene.context.clone(), head_of(&scene.context));
+                let context = self.put_back(context, to, &refusal.message)?;
                 carried.outcome = Outcome::Error;
                 carried.evidence = refusal.message;
                 (carried.record.head, carried.record.tree) = self.here(&context)?;
@@ -185,11 +192,6 @@ impl Engine<'_> {
             }
         };
         repairs.splice(0..0, scene.repairs.iter().cloned());
-        for change in snapshot.changes.iter().filter(|change| change.is_violation) {
-            let words = format!("{} {} was {}", change.thing.word(), change.name, change.how.word());
-            (self.tell)(&format!("{words}; undo it: {}", change.undo));
-            carried.record.violations.push(words);
-        }
         for file in &snapshot.withheld {
             (self.tell)(&format!("{file} looks like a key, and was left out of the snapshot"));
         }
@@ -203,11 +205,7 @@ impl Engine<'_> {
             }
             _ => Vec::new(),
         };
-        carried.record.violations.extend(broken.iter().map(Violation::words));
-        if !carried.record.violations.is_empty() {
-            carried.outcome = Outcome::KilledPolicy;
-            carried.evidence = carried.record.violations.join("; ");
-        }
+        carried.violated(broken.iter().map(Violation::words).collect(), scene.step.opcode());
         scene.context = snapshot.context.clone();
         (carried.record.head, carried.record.tree) = self.here(&snapshot.context)?;
         let base = self.repo.commit(snapshot.context.base());

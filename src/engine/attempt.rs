@@ -17,11 +17,13 @@ use crate::model::time::Timestamp;
 use crate::stop::{Cause, Stop};
 use crate::workspace::context::Context;
 use crate::workspace::refusal::{Refusal, Why};
+use crate::workspace::{Outside, unsettled_words};
 
 use super::conclude::{Conclusion, Holder};
 use super::driver::{Driver, Next, run_of};
 use super::hear::Hearing;
 use super::record::{self, ProviderUsed, Recorder, for_ledger};
+use super::salvage::head_of;
 use super::{Engine, FLOW, frozen_content, frozen_file, now, open};
 
 /// An attempt of a driver, as its command is told of it.
@@ -74,6 +76,8 @@ pub(super) struct Carried {
     pub(super) policy: Option<String>,
     /// The workspace, with repairs of it in words.
     pub(super) workspace: Option<(Context, Vec<String>)>,
+    /// Whether its work stays in the worktree as it is: no git may look at it now.
+    pub(super) stays: bool,
 }
 
 impl Carried {
@@ -88,6 +92,7 @@ impl Carried {
             provider: None,
             policy: None,
             workspace: None,
+            stays: false,
         }
     }
 }
@@ -114,6 +119,8 @@ pub(super) struct Scene<'a, 'r> {
     pub(super) context: Context,
     /// Repairs of it in words.
     pub(super) repairs: Vec<String>,
+    /// Hooks, settings and refs before it.
+    pub(super) outside: Outside,
     /// What it leaves on this host.
     pub(super) recorder: Recorder,
     /// Ends the step early.
@@ -137,7 +144,10 @@ impl Engine<'_> {
     /// Hands the driver back after an error, unless this attempt has begun its work.
     pub(super) fn before_work(&self, attempt: &Attempt, refusal: Refusal) -> Result<Ended, Refusal> {
         match run_of(self.repo, attempt.trigger) {
-            Some(run) if !self.has_begun(run, &attempt.id) => Ok(Ended::Unable(refusal.message)),
+            Some(run) if !self.has_begun(run, &attempt.id) => {
+                let next = refusal.hints.last().map(|hint| format!("; {hint}")).unwrap_or_default();
+                Ok(Ended::Unable(format!("{}{next}", refusal.message)))
+            }
             Some(_) | None => Err(refusal),
         }
     }
@@ -216,6 +226,9 @@ impl Engine<'_> {
         let run = ledger.tip().state.run.clone();
         let number = run.counts.steps + 1;
         if let Act::Gate(gate) = &step.act {
+            if let Some(why) = self.unsettled(&run)? {
+                return Ok(Ended::Unable(why));
+            }
             let approvers = match self.approvers(gate) {
                 Ok(approvers) => approvers,
                 Err(why) => return Ok(Ended::Unable(format!("the gate {}: {why}", step.id))),
@@ -228,13 +241,16 @@ impl Engine<'_> {
             return Ok(Ended::Declared(next));
         }
         let context = self.workspaces.of_run(run.id, run.slug.as_str(), FLOW)?;
-        let context = self.salvage(run.id, Some(&attempt.id), context)?;
+        let context = self.salvage(ledger, Some(&attempt.id), context)?;
         // What a person left there is not the work of the step.
-        let (before, repairs) = self.workspaces.snapshot_of_step(&context)?;
+        let (before, repairs, outside) = self.workspaces.snapshot_before_step(&context)?;
+        if let Some(why) = unsettled_words(&before.context, &before.changes) {
+            return Ok(Ended::Unable(why));
+        }
         let inputs = self.inputs(ledger)?;
         let context = before.context;
         let id = &attempt.id;
-        self.begin_work(run.id, id, &context)?;
+        self.begin_work(&run, id, &context)?;
         let step_id = id_of(step)?;
         let masks = Masks::of(self.repo, &run.base_sha)?;
         let state = &ledger.tip().state;
@@ -242,15 +258,17 @@ impl Engine<'_> {
         let recorder = recorder.map_err(|error| unrecorded(&error))?;
         let hearing = Hearing::of(self.repo, ledger.place(), run.id, &self.stop);
         let stop = hearing.stop().clone();
-        let mut scene = Scene { ledger, flow, step, attempt: id, inputs, context, repairs, recorder, stop };
+        let mut scene =
+            Scene { ledger, flow, step, attempt: id, inputs, context, repairs, outside, recorder, stop };
         let before = scene.context.head_sha.clone();
-        let mut course = match &step.act {
-            Act::RunAgent(agent) => self.run_agent(&mut scene, agent)?,
-            Act::Rollback => self.roll_back(&scene)?,
-            Act::RunValidation(validators) => self.run_validation(&mut scene, validators)?,
-            Act::Evaluate(asked) => self.evaluate(&mut scene, asked)?,
-            Act::Gate(_) | Act::Stop { .. } => Course::Halted("it is no step to carry out".to_owned()),
+        let course = match &step.act {
+            Act::RunAgent(agent) => self.run_agent(&mut scene, agent),
+            Act::Rollback => self.roll_back(&scene),
+            Act::RunValidation(validators) => self.run_validation(&mut scene, validators),
+            Act::Evaluate(asked) => self.evaluate(&mut scene, asked),
+            Act::Gate(_) | Act::Stop { .. } => Ok(Course::Halted("it is no step to carry out".to_owned())),
         };
+        let mut course = self.judged(&mut scene, course)?;
         if let Course::Ended(carried) = &mut course {
             carried.record.before = Some(before);
         }
@@ -273,18 +291,25 @@ impl Engine<'_> {
         let Over { number, started, context, recorder, course } = over;
         let run = ledger.tip().state.run.id;
         let holder = Holder::Attempt(&attempt.id);
+        let mut stays = false;
         let conclusion = match course {
             Course::Ended(carried) => {
-                let artifacts = self.recorded(ledger, recorder, &carried, started)?;
+                stays = carried.stays;
+                let artifacts = self.recorded(ledger, recorder, &carried, started);
+                // It may have removed its record.
+                let artifacts =
+                    artifacts.or_else(|refusal| if stays { Ok(Vec::new()) } else { Err(refusal) })?;
                 ended(step, (number, started), *carried, artifacts, (ledger, &attempt.id))?
             }
             Course::Unable(why) => {
-                self.put_back(context, &why)?;
+                let to = head_of(&context);
+                self.put_back(context, to, &why)?;
                 self.end_work(run);
                 return Ok(Ended::Unable(why));
             }
             Course::Parked(until, why) => {
-                let context = self.put_back(context, &why)?;
+                let to = head_of(&context);
+                let context = self.put_back(context, to, &why)?;
                 Conclusion {
                     workspace: Some((context, Vec::new())),
                     parked: Some((until, why)),
@@ -292,12 +317,15 @@ impl Engine<'_> {
                 }
             }
             Course::Halted(why) => {
-                let context = self.put_back(context, &why)?;
+                let to = head_of(&context);
+                let context = self.put_back(context, to, &why)?;
                 Conclusion { workspace: Some((context, Vec::new())), ..Conclusion::default() }
             }
         };
         let next = self.conclude(ledger, driver, flow, holder, &conclusion)?;
-        self.end_work(run);
+        if !stays {
+            self.end_work(run);
+        }
         Ok(Ended::Declared(next))
     }
 
@@ -349,7 +377,7 @@ impl Engine<'_> {
 
     /// The commit and the tree of a workspace, as hex.
     pub(super) fn here(&self, context: &Context) -> Result<(Option<String>, Option<String>), Refusal> {
-        let head = CommitId::parse_hex(context.head_sha.as_bytes()).unwrap_or_else(|| context.base());
+        let head = head_of(context);
         let stored = self.repo.commit(head);
         let tree = stored.map_err(|error| Refusal::because("read the work branch", &error))?.tree;
         Ok((Some(head.to_string()), Some(tree.to_string())))

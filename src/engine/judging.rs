@@ -66,6 +66,7 @@ impl Engine<'_> {
         }
         (carried.record.head, carried.record.tree) = self.here(&scene.context)?;
         carried.workspace = Some((scene.context.clone(), scene.repairs.clone()));
+        self.judge_outside(scene, &mut carried)?;
         Ok(Course::Ended(Box::new(carried)))
     }
 

@@ -28,6 +28,7 @@
 //! | [`record`] | what a step leaves |
 //! | `program`, `script` | runs one program; scripts of the base commit |
 //! | `stirred` | whether files are changing |
+//! | `outside` | what a step changed outside of its worktree |
 //! | `salvage` | what an attempt that was cut off left in the worktree |
 //! | `session` | sessions of agents that are continued |
 //! | [`recover`] | after an attempt that was cut off |
@@ -47,6 +48,7 @@ pub mod fork;
 mod gate;
 pub mod hear;
 mod judging;
+mod outside;
 pub mod policy;
 pub(crate) mod program;
 mod prompt;

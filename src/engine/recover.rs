@@ -37,7 +37,7 @@ impl Engine<'_> {
         let mut conclusion = Conclusion::default();
         if state.workspaces.values().any(|workspace| workspace.name.to_string() == FLOW) {
             let context = self.workspaces.of_run(state.run.id, state.run.slug.as_str(), FLOW)?;
-            let context = self.salvage(state.run.id, None, context)?;
+            let context = self.salvage(&ledger, None, context)?;
             conclusion.workspace = Some((context, Vec::new()));
         }
         if state.run.status == RunStatus::Running && !has_ended(&state, &lost) {

@@ -1,8 +1,8 @@
 //! What an attempt that was cut off left in the worktree of this host.
 //!
 //! Invariant: a mark is written before a program of a step is started, and goes when the step is recorded or put back. So
-//! a mark of another attempt means that what lies in the worktree is of nobody's step; it is saved, and the worktree is
-//! put back to what it was when that attempt began (CONTRACT 20.5).
+//! a mark of another attempt means that what lies in the worktree is of nobody's step; it is saved, and worktree and work
+//! branch are put back to where that attempt began (CONTRACT 20.5).
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -11,27 +11,67 @@ use crate::contract::ids::CommitId;
 use crate::fsutil;
 use crate::ledger::Ledger;
 use crate::model::ids::RunId;
+use crate::model::run::Run;
 use crate::words::shows_rescued;
 use crate::workspace::context::Context;
 use crate::workspace::refusal::Refusal;
 
 use super::{Engine, FLOW};
 
+/// The mark of an attempt: `ID HEAD GENERATION STEPS`. What is missing in it is of an older version.
+struct Mark {
+    attempt: String,
+    /// The work branch, the number of its worktree and the number of recorded steps when the attempt began.
+    began: Option<(CommitId, u32, u64)>,
+}
+
+impl Mark {
+    fn read(text: &str) -> Self {
+        let mut words = text.split_ascii_whitespace();
+        let attempt = words.next().unwrap_or_default().to_owned();
+        let mut began = || {
+            let head = CommitId::parse_hex(words.next()?.as_bytes())?;
+            Some((head, words.next()?.parse().ok()?, words.next()?.parse().ok()?))
+        };
+        Self { began: began(), attempt }
+    }
+
+    /// The commit that a worktree goes back to that is at `now`, in the generation `worktree`. `recorded` is what the
+    /// ledger has of the work branch, after so many steps.
+    fn target(
+        &self,
+        (now, worktree): (CommitId, u32),
+        (recorded, steps): (Option<CommitId>, u64),
+        descends: impl Fn(CommitId, CommitId) -> bool,
+    ) -> CommitId {
+        match (self.began, recorded) {
+            // Another host has carried steps out since.
+            (Some((head, generation, before)), Some(recorded)) if generation == worktree => {
+                if steps > before && !descends(head, recorded) { recorded } else { head }
+            }
+            (Some((head, generation, _)), None) if generation == worktree => head,
+            // It was put back already, or somebody rolled it back.
+            (Some(_) | None, _) => now,
+        }
+    }
+}
+
 impl Engine<'_> {
     fn mark(&self, run: RunId) -> PathBuf {
         self.directory(run).path().join("attempt")
     }
 
-    /// Marks the worktree of a run, which is as in this context, as used by this attempt.
-    pub(super) fn begin_work(&self, run: RunId, attempt: &str, context: &Context) -> Result<(), Refusal> {
-        let path = self.mark(run);
-        fsutil::replace_private(&path, format!("{attempt}\n{}", context.head_sha).as_bytes())
+    /// Marks the worktree of a run as used by this attempt.
+    pub(super) fn begin_work(&self, run: &Run, attempt: &str, context: &Context) -> Result<(), Refusal> {
+        let path = self.mark(run.id);
+        let text = format!("{attempt} {} {} {}", context.head_sha, context.generation, run.counts.steps);
+        fsutil::replace_private(&path, text.as_bytes())
             .map_err(|error| Refusal::because(&format!("write {}", path.display()), &error))
     }
 
     /// Whether this attempt has marked the worktree of a run.
     pub(super) fn has_begun(&self, run: RunId, attempt: &str) -> bool {
-        std::fs::read_to_string(self.mark(run)).is_ok_and(|mark| mark.lines().next() == Some(attempt))
+        std::fs::read_to_string(self.mark(run)).is_ok_and(|text| Mark::read(&text).attempt == attempt)
     }
 
     /// Takes the mark away.
@@ -43,45 +83,72 @@ impl Engine<'_> {
         }
     }
 
-    /// Saves what another attempt left, and puts the worktree back.
+    /// Saves what another attempt left, and puts worktree and work branch back to where that began.
     pub(super) fn salvage(
         &self,
-        run: RunId,
+        ledger: &Ledger<'_>,
         attempt: Option<&str>,
         context: Context,
     ) -> Result<Context, Refusal> {
+        let state = &ledger.tip().state;
+        let run = state.run.id;
         let mark = match std::fs::read_to_string(self.mark(run)) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(context),
-            Ok(mark) if mark.lines().next() == attempt => return Ok(context),
-            mark => mark.unwrap_or_default(),
+            text => Mark::read(&text.unwrap_or_default()),
         };
-        let before = mark.lines().nth(1).and_then(|head| CommitId::parse_hex(head.as_bytes()));
-        let before = before.filter(|before| self.has_recorded(run, *before));
-        let context = self.put_back_to(before, context, "an attempt was cut off")?;
+        if attempt == Some(&mark.attempt) {
+            return Ok(context);
+        }
+        self.workspaces.note_changes(&context)?;
+        let known = state.workspaces.values().find(|workspace| workspace.name.to_string() == FLOW);
+        let recorded = known.and_then(|known| CommitId::parse_hex(known.head_sha.as_bytes()));
+        let now = (head_of(&context), context.generation);
+        let to =
+            mark.target(now, (recorded, state.run.counts.steps), |one, other| self.repo.descends(one, other));
+        let context = self.put_back(context, to, "an attempt was cut off")?;
         self.end_work(run);
         Ok(context)
     }
 
-    /// Whether a commit has all that the ledger knows of the work branch. A snapshot that another step or a later one has
-    /// recorded is not given up.
-    fn has_recorded(&self, run: RunId, commit: CommitId) -> bool {
-        let Ok(ledger) = Ledger::open(self.repo, run) else { return false };
-        let known = ledger.tip().state.workspaces.values().find(|one| one.name.to_string() == FLOW);
-        let known = known.and_then(|known| CommitId::parse_hex(known.head_sha.as_bytes()));
-        known.is_some_and(|known| self.repo.commit(commit).is_ok() && self.repo.descends(commit, known))
-    }
-
-    /// Puts the worktree back to the last snapshot. What lies there is saved.
-    pub(super) fn put_back(&self, context: Context, why: &str) -> Result<Context, Refusal> {
-        self.put_back_to(None, context, why)
-    }
-
-    fn put_back_to(&self, to: Option<CommitId>, context: Context, why: &str) -> Result<Context, Refusal> {
+    /// Puts the worktree and the work branch back to a commit. What came later is saved.
+    pub(super) fn put_back(&self, context: Context, to: CommitId, why: &str) -> Result<Context, Refusal> {
         let Some(remade) = self.workspaces.put_back(&context, to)? else { return Ok(context) };
         let saved =
             remade.rescue.as_deref().map(|name| format!("; `{}` shows what lay there", shows_rescued(name)));
         remade.warnings.iter().for_each(|warning| (self.tell)(warning));
         (self.tell)(&format!("{why}; the worktree was put back{}", saved.unwrap_or_default()));
         Ok(remade.context)
+    }
+}
+
+/// The newest commit of the work branch, as a context has it.
+pub(super) fn head_of(context: &Context) -> CommitId {
+    CommitId::parse_hex(context.head_sha.as_bytes()).unwrap_or_else(|| context.base())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CONTRACT 20.5
+    #[test]
+    fn where_a_worktree_goes_back_to() {
+        let id = |number: u8| CommitId::from_bytes(&[number; 20]).expect("20 bytes");
+        // Commits are numbered in their order, on one line.
+        let descends = |one: CommitId, other: CommitId| one.to_string() >= other.to_string();
+        let mark = |head: u8| Mark::read(&format!("a {} 1 4", id(head)));
+        for (what, mark, worktree, recorded, wanted) in [
+            ("as it began", mark(5), 1, (Some(id(5)), 4), id(5)),
+            ("a person's commit that the ledger has not heard of", mark(6), 1, (Some(id(5)), 4), id(6)),
+            ("a snapshot in the midst of the step", mark(5), 1, (Some(id(7)), 4), id(5)),
+            ("another host went on", mark(5), 1, (Some(id(7)), 5), id(7)),
+            ("another host recorded the end alone", mark(6), 1, (Some(id(5)), 5), id(6)),
+            ("it was put back already", mark(5), 2, (Some(id(5)), 4), id(9)),
+            ("nothing is recorded", mark(5), 1, (None, 4), id(5)),
+            ("an older mark", Mark::read("a"), 1, (Some(id(5)), 4), id(9)),
+        ] {
+            assert_eq!(mark.target((id(9), worktree), recorded, descends), wanted, "{what}");
+            assert_eq!(mark.attempt, "a");
+        }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::error::LedgerError;
 use super::history::{Operation, operations, replay};
-use super::tip::{MAX_FILE, MAX_FILES, Tip};
+use super::tip::{MAX_FILE, MAX_FILES, Tip, is_of_a_step};
 use crate::contract::ids::CommitId;
 use crate::git::Repo;
 use crate::git::objects::digest::sha256;
@@ -72,6 +72,36 @@ pub fn check(repo: &Repo, run: RunId, head: CommitId) -> Result<Checked, LedgerE
     }
     checked.operations = operations;
     Ok(checked)
+}
+
+/// Reads what was added to a ledger since `known`. Returns the newest commit up to which all are operations that give
+/// what their trees have, and what is wrong with the next one.
+pub(super) fn check_since(
+    repo: &Repo,
+    run: RunId,
+    known: CommitId,
+    head: CommitId,
+) -> Result<(CommitId, Option<String>), LedgerError> {
+    let mut good = known;
+    let added = match operations(repo, run, head, Some(known)) {
+        Ok(added) => added,
+        Err(LedgerError::Damaged { why, .. }) => return Ok((good, Some(why))),
+        Err(error) => return Err(error),
+    };
+    let mut state = Tip::read_whole(repo, run, known)?.state;
+    for Operation { commit, events, bad, .. } in added {
+        let mut faults = bad;
+        if is_of_a_step(repo, commit)? {
+            faults.push("a step wrote it by itself".to_owned());
+        }
+        faults.extend(events.iter().filter_map(|event| state.apply(event).err()).map(|why| why.to_string()));
+        compare(repo, &state, commit, &mut |at, why| faults.push(format!("{at}: {why}")))?;
+        if let Some(why) = faults.into_iter().next() {
+            return Ok((good, Some(why)));
+        }
+        good = commit;
+    }
+    Ok((good, None))
 }
 
 /// Compares a state with the tree of a commit.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bstr::{BString, ByteSlice};
 
 use super::archive::{self, archived_ref};
+use super::check::check_since;
 use super::content::{self, Content};
 use super::error::LedgerError;
 use super::masks::Masks;
@@ -180,6 +181,29 @@ impl<'r> Ledger<'r> {
             }
         }
         self.reread()
+    }
+
+    /// Sets the ledger back to its newest operation since `self` was read, if something else was put on it here, or if it
+    /// was removed. Returns what was there and what is wrong with it.
+    pub fn take_back(&mut self) -> Result<Option<(Option<CommitId>, String)>, LedgerError> {
+        let name = ledger_ref(self.run);
+        let now = self.repo.read_ref(name.as_str().into())?;
+        let (good, why) = match now {
+            // Where a remote decides, nobody reads what is no operation.
+            _ if self.place != Place::Here => return Ok(None),
+            Some(head) if head == self.tip.id => return Ok(None),
+            Some(head) => check_since(self.repo, self.run, self.tip.id, head)?,
+            None if archive::archived(self.repo, self.run)?.is_some() => return Ok(None),
+            None => (self.tip.id, Some("it was removed".to_owned())),
+        };
+        let Some(why) = why else { return Ok(None) };
+        if let Swap::Lost { .. } =
+            self.repo.swap(name.as_str().into(), now, good, "aynig: not written by aynig")?
+        {
+            return Err(LedgerError::Moved { name });
+        }
+        self.reread()?;
+        Ok(Some((now, why)))
     }
 
     fn reread(&mut self) -> Result<(), LedgerError> {

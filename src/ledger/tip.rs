@@ -2,7 +2,7 @@
 
 use super::error::LedgerError;
 use crate::contract::ids::CommitId;
-use crate::contract::layout::RUNS;
+use crate::contract::layout::{RUNS, WORKSPACE_DOMAIN};
 use crate::git::Repo;
 use crate::git::objects::edit::Blob;
 use crate::model::ids::{RunId, Slug};
@@ -30,6 +30,11 @@ pub struct Tip {
 #[must_use]
 pub fn ledger_ref(run: RunId) -> String {
     format!("{RUNS}{run}")
+}
+
+/// Whether a program of a step wrote a commit: those that this program writes into ledgers are not under its address.
+pub(super) fn is_of_a_step(repo: &Repo, commit: CommitId) -> Result<bool, LedgerError> {
+    Ok(repo.committer(commit)?.ends_with(format!("@{WORKSPACE_DOMAIN}").as_bytes()))
 }
 
 /// What of the version is needed to refuse another one.
@@ -82,6 +87,9 @@ impl Tip {
         wanted: impl Fn(&Entry) -> bool,
     ) -> Result<Self, LedgerError> {
         let damaged = |why: String| LedgerError::Damaged { run, commit, why };
+        if is_of_a_step(repo, commit)? {
+            return Err(damaged("a step wrote it by itself".to_owned()));
+        }
         let tree = repo.commit(commit)?.tree;
         let blobs =
             repo.blobs_outside(tree, MAX_FILES, skipped).map_err(|error| damaged(error.to_string()))?;

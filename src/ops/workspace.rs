@@ -22,6 +22,7 @@ use crate::workspace::{self, Created, Options, Workspaces};
 
 use super::app::Process;
 use super::error::{Error, Kind};
+use super::inside::is_inside;
 use super::{runs, settings};
 
 /// Returns the workspaces of a repository, and what was undone, or is to be undone by a call that
@@ -50,6 +51,8 @@ pub fn at<'a>(repo: &'a Repo, process: &Process, stop: Stop) -> Result<Workspace
         root: settings.workspace_root,
         data: data(repo, settings.data_dir),
         prefix: settings.work_prefix,
+        drivers: settings.run_prefix,
+        hears: !is_inside(),
         setup: settings.setup,
         tell: |_| {},
         protected,

@@ -10,6 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
+use crate::contract::layout::WORKSPACE_DOMAIN;
 use crate::git::worktrees::registration::Mark;
 use crate::model::workspace::Publication;
 
@@ -357,7 +358,7 @@ impl Context {
 
     /// The address of the commits that are made in it.
     pub fn address(&self) -> String {
-        format!("{}+{}@workspace.aynig.invalid", self.name, self.slug)
+        format!("{}+{}@{WORKSPACE_DOMAIN}", self.name, self.slug)
     }
 
     /// The directory with the files and the index that the last rollback could not save.

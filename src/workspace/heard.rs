@@ -94,6 +94,9 @@ impl Workspaces<'_> {
         mended: &[String],
         beside: &[RefChange],
     ) -> Result<(), LedgerError> {
+        if !self.options.hears {
+            return Ok(());
+        }
         let Some((run, due)) = self.unheard_of(context)? else { return Ok(()) };
         if due.is_empty() && mended.is_empty() && beside.is_empty() {
             return Ok(());

@@ -80,7 +80,7 @@ pub use rollback::{DISCARD, PRE_RUN, check_target, discard};
 pub use snapshot::Snapshot;
 pub use store::{Entry, Fault, count};
 pub use taken_back::{Before, Left, TakenBack};
-pub use tampering::{Change, How, Thing};
+pub use tampering::{Change, How, Outside, Thing, settles, unsettled_words};
 
 /// Settings of workspaces.
 #[derive(Debug, Clone)]
@@ -91,6 +91,10 @@ pub struct Options {
     pub data: PathBuf,
     /// The beginning of the names of work branches.
     pub prefix: String,
+    /// The beginning of the names of drivers.
+    pub drivers: String,
+    /// Whether the ledgers of runs hear of changes: not of those in the midst of a step.
+    pub hears: bool,
     /// The branches that nobody moves from a workspace.
     pub protected: GlobSet,
     /// Whether a rollback keeps the old directory if it has ignored files.

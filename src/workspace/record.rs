@@ -1,9 +1,9 @@
-//! What is recorded before a step: hooks, settings that execute, and refs (CONTRACT 15.15).
+//! What is recorded before a step: hooks, settings, and refs (CONTRACT 15.15, 20.33).
 //!
 //! The record is beside the context. Hooks and settings are saved in files that are named by their digests, and
 //! written before the record names them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::contract::layout::OURS;
+use crate::contract::layout::{HEADS, OURS, RUNS, SLOTS};
 use crate::fsutil;
 
 use super::Workspaces;
@@ -53,8 +53,14 @@ pub(super) struct Record {
     pub(super) hooks: BTreeMap<String, Hook>,
     /// Settings by their keys.
     pub(super) settings: BTreeMap<String, Values>,
+    /// Settings that a step changed and nobody put back or accepted. `settings` has what they were.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) broken: BTreeSet<String>,
     /// Refs by their names: commits, or the targets of symbolic refs.
     pub(super) refs: BTreeMap<String, String>,
+    /// Refs that only this program moves: ledgers, deferred states of drivers, and other work branches.
+    #[serde(skip)]
+    pub(super) ours: BTreeMap<String, String>,
 }
 
 impl Workspaces<'_> {
@@ -73,24 +79,25 @@ impl Workspaces<'_> {
         };
         let hooks = self.hooks(&save).map_err(|error| Refusal::because("read the hooks", &error))?;
         let mut settings: BTreeMap<String, Values> = BTreeMap::new();
-        for one in self.executing_of(context)? {
+        for one in self.watched_of(context)? {
             let value = save(one.value.as_bytes()).map_err(|error| Refusal::because(&trying, &error))?;
             settings.entry(one.key).or_default().push((one.file, value));
         }
         let tips = self.repo.tips("refs/").map_err(|error| Refusal::because("list refs", &error))?;
-        let is_other = |name: &String| {
-            !name.starts_with(OURS) && !name.starts_with(&format!("refs/heads/{}", self.options.prefix))
+        let (works, drivers) =
+            (format!("{HEADS}{}", self.options.prefix), format!("{SLOTS}{}", self.options.drivers));
+        let own = format!("{HEADS}{}", context.branch_name);
+        let is_ours = |name: &String| {
+            name.starts_with(RUNS) || name.starts_with(&drivers) || (name.starts_with(&works) && *name != own)
         };
         let refs = tips.into_iter().map(|tip| {
             let target = tip.target.map_or_else(|name| format!("ref: {name}"), |commit| commit.to_string());
             (format!("refs/{}", tip.branch), target)
         });
-        Ok(Record {
-            version: VERSION,
-            hooks,
-            settings,
-            refs: refs.filter(|(name, _)| is_other(name)).collect(),
-        })
+        let (ours, mut refs): (BTreeMap<String, String>, BTreeMap<String, String>) =
+            refs.partition(|(name, _)| is_ours(name));
+        refs.retain(|name, _| !name.starts_with(OURS) && *name != own);
+        Ok(Record { version: VERSION, hooks, settings, broken: BTreeSet::new(), refs, ours })
     }
 
     /// The record of a workspace; `None` if there is none that can be used.

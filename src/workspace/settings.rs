@@ -5,7 +5,6 @@
 //! values can be secrets.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use uuid::Uuid;
 
@@ -20,7 +19,8 @@ use super::tampering::{Change, restores_setting};
 impl Workspaces<'_> {
     /// The digests of the settings that execute, by key.
     pub(super) fn executing(&self) -> Result<BTreeMap<String, String>, Refusal> {
-        self.executing_at(self.repo.common_dir()).map(|found| digests(&found))
+        let found = self.repo.executing_settings(self.repo.common_dir());
+        found.map(|found| digests(&found)).map_err(|error| unread(&error))
     }
 
     /// Refuses to work in a worktree if a setting that executes was added or changed.
@@ -58,29 +58,35 @@ impl Workspaces<'_> {
 
     /// The settings that execute, as they apply to the worktree of a workspace.
     pub(super) fn executing_of(&self, context: &Context) -> Result<Vec<Executing>, Refusal> {
+        let mut found = self.watched_of(context)?;
+        found.retain(Executing::executes);
+        Ok(found)
+    }
+
+    /// These, and those that no step may change.
+    pub(super) fn watched_of(&self, context: &Context) -> Result<Vec<Executing>, Refusal> {
         let all =
             self.repo.workspace_worktrees().map_err(|error| Refusal::because("list worktrees", &error))?;
         let mark = context.mark();
         let its = all.iter().find(|one| one.workspace() == Some(&mark));
         let at = its.map_or(self.repo.common_dir(), |one| one.checkout.place.git_dir.as_path());
-        self.executing_at(at)
+        self.repo.watched_settings(at).map_err(|error| unread(&error))
     }
 
     /// Takes hooks, settings and refs as they are now for what they are to be.
     pub fn accept(&self, context: &Context) -> Result<Vec<Change>, Refusal> {
         let mut held = self.hold_as_it_is(context)?;
         held.context.settings = digests(&self.executing_of(&held.context)?);
-        let (mut changes, _) = self.look_outside(&held.context)?;
+        let (mut changes, _) = self.look_outside(&held.context, false)?;
         changes.retain(|change| change.is_violation);
         let record = self.recorded_now(&held.context)?;
         self.keep_record(&held.context, &record)?;
         held.save().map(|()| changes)
     }
+}
 
-    fn executing_at(&self, git_dir: &Path) -> Result<Vec<Executing>, Refusal> {
-        let found = self.repo.executing_settings(git_dir);
-        found.map_err(|error| Refusal::because("read git's settings", &error))
-    }
+fn unread(error: &dyn std::error::Error) -> Refusal {
+    Refusal::because("read git's settings", error)
 }
 
 fn digests(found: &[Executing]) -> BTreeMap<String, String> {

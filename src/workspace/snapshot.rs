@@ -23,7 +23,7 @@ use super::change::Aim;
 use super::context::Context;
 use super::refusal::{Refusal, Why};
 use super::store::Held;
-use super::tampering::Change;
+use super::tampering::{Change, Outside};
 
 /// How often to look whether a git still has the index locked.
 const TRIES: u32 = 100;
@@ -116,23 +116,29 @@ impl Workspaces<'_> {
     /// Puts what is in the worktree onto the work branch.
     pub fn snapshot(&self, context: &Context) -> Result<Snapshot, Refusal> {
         // The lock is held until the ledger has heard.
-        let (done, repairs, held) = self.taken(context)?;
+        let (done, repairs, held, _) = self.taken(context)?;
         self.hears(&held.context, &repairs);
         Ok(done)
     }
 
-    /// Takes a snapshot. Returns the repairs that the ledger is to hear of besides, and the lock.
-    pub(super) fn taken(&self, context: &Context) -> Result<(Snapshot, Vec<String>, Held), Refusal> {
+    /// Takes a snapshot. Returns the repairs that the ledger is to hear of besides, the lock, and what there is outside.
+    pub(super) fn taken(&self, context: &Context) -> Result<(Snapshot, Vec<String>, Held, Outside), Refusal> {
         let mut held = self.ready(context)?;
-        let (changes, record) = self.look_outside(&held.context)?;
-        let generation = held.context.generation;
-        let mut done = self.snapshot_of(&mut held)?;
+        let (changes, outside) = self.look_outside(&held.context, false)?;
+        let (mut done, repairs) = self.taken_of(&mut held)?;
         done.changes = changes;
-        self.keep_record(&held.context, &record)?;
+        self.keep_record(&held.context, &outside.due)?;
+        Ok((done, repairs, held, outside))
+    }
+
+    /// The same of a locked workspace. Nothing outside of it is looked at.
+    pub(super) fn taken_of(&self, held: &mut Held) -> Result<(Snapshot, Vec<String>), Refusal> {
+        let generation = held.context.generation;
+        let done = self.snapshot_of(held)?;
         // A worktree that was made anew is one change, whatever was mended before.
         let is_same = held.context.generation == generation;
         let repairs = if is_same { done.mended.clone() } else { Vec::new() };
-        Ok((done, repairs, held))
+        Ok((done, repairs))
     }
 
     /// Puts what is in the worktree of a locked workspace onto its branch.

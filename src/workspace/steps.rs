@@ -19,6 +19,7 @@ use super::context::Context;
 use super::heard::{same, unheard};
 use super::refusal::{Refusal, Why};
 use super::snapshot::Snapshot;
+use super::tampering::Outside;
 
 impl Workspaces<'_> {
     /// The workspace of a run, which is made here if only the ledger has it.
@@ -32,21 +33,36 @@ impl Workspaces<'_> {
         Ok(created.context)
     }
 
-    /// Takes a snapshot that the ledger does not hear of yet. Returns the repairs that it is to hear of besides.
-    pub fn snapshot_of_step(&self, context: &Context) -> Result<(Snapshot, Vec<String>), Refusal> {
-        self.taken(context).map(|(done, repairs, _)| (done, repairs))
+    /// Takes a snapshot of what others left before a step. The ledger does not hear of it yet. Returns the repairs that it
+    /// is to hear of besides, and what there is outside.
+    pub fn snapshot_before_step(
+        &self,
+        context: &Context,
+    ) -> Result<(Snapshot, Vec<String>, Outside), Refusal> {
+        if self.record_of(context).is_none() {
+            let handle = context.handle();
+            let message =
+                format!("the record of hooks and settings of {handle} is gone; nothing was changed");
+            return Err(Refusal::new(Why::Failed, message).hint(format!(
+                "if they are as they should be: `aynig workspace snapshot --accept {handle}`"
+            )));
+        }
+        self.taken(context).map(|(done, repairs, _, outside)| (done, repairs, outside))
     }
 
-    /// Puts branch and worktree back to the last snapshot, or to `before`, an earlier state of the branch. What lies there
-    /// beyond it is saved; ignored files stay. `None` if nothing does.
-    pub fn put_back(&self, context: &Context, before: Option<CommitId>) -> Result<Option<Remade>, Refusal> {
+    /// Takes a snapshot of what a step left, in the same way.
+    pub fn snapshot_of_step(&self, context: &Context) -> Result<(Snapshot, Vec<String>), Refusal> {
+        self.taken_of(&mut self.ready(context)?)
+    }
+
+    /// Puts branch and worktree back to the commit `to`. What lies there beyond it is saved; ignored files stay. `None`
+    /// if nothing does.
+    pub fn put_back(&self, context: &Context, to: CommitId) -> Result<Option<Remade>, Refusal> {
         let mut held = self.ready(context)?;
-        let last =
-            CommitId::parse_hex(held.context.head_sha.as_bytes()).unwrap_or_else(|| held.context.base());
-        let to = before.filter(|before| self.repo.descends(last, *before)).unwrap_or(last);
         let (mark, path) = (held.context.mark(), held.context.worktree_path.clone());
         if let Ok(Some(worktree)) = self.repo.hold_workspace(&path, &mark)
             && self.repo.branch_head(&mark.branch).is_ok_and(|head| head == Some(to))
+            && held.context.head_sha == to.to_string()
             && worktree.branch().as_ref() == Some(&mark.branch)
             && worktree.names_its_registration()
             && !self.repo.is_unfinished(&worktree.git_dir)

@@ -10,13 +10,16 @@ use bstr::{BString, ByteSlice};
 use globset::GlobSet;
 
 use crate::contract::ids::CommitId;
+use crate::contract::layout::{HEADS, RUNS, archived_ledger};
 use crate::git::refs::reflog;
+use crate::git::repo::executing::executes;
 use crate::words::shell_quote;
 
 use super::Workspaces;
 use super::context::Context;
 use super::record::{Hook, Record, Values, saved_at};
 use super::refusal::Refusal;
+use super::store::Entry;
 
 /// What was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +62,18 @@ pub struct Change {
     pub is_protected: bool,
 }
 
+impl Change {
+    /// Whether no step may begin before it is put back or accepted.
+    pub fn is_unsettled(&self) -> bool {
+        self.is_violation && self.thing != Thing::Ref
+    }
+
+    /// Whether git may run a program by it, so that no git may work in a worktree.
+    pub fn executes(&self) -> bool {
+        self.thing == Thing::Setting && executes(&self.name)
+    }
+}
+
 impl Thing {
     /// The word for it.
     pub fn word(self) -> &'static str {
@@ -85,13 +100,22 @@ impl How {
 /// Whether the move of a ref was the workspace's own.
 type IsOwn<'a> = dyn Fn(&str, Option<CommitId>, Option<CommitId>) -> bool + 'a;
 
+/// How many changes a sentence names.
+const NAMED: usize = 3;
+
 /// What the comparison has to ask.
 struct Rules<'a> {
+    /// Whether all was done while a step was live.
+    in_step: bool,
     /// The directory of saved contents.
     saved: &'a Path,
     protected: &'a GlobSet,
+    /// The beginning of the names of drivers, and the own one, which its lease protects.
+    drivers: (&'a str, &'a str),
     /// Whether a ref was moved under the identity of the workspace.
     is_own: &'a IsOwn<'a>,
+    /// Whether a ledger is in the archive.
+    is_archived: &'a dyn Fn(&str) -> bool,
     /// Whether the second commit has all that the first one has.
     has_all: &'a dyn Fn(CommitId, CommitId) -> bool,
 }
@@ -128,7 +152,9 @@ fn compare(before: &Record, now: &Record, rules: &Rules<'_>) -> Vec<Change> {
     for (name, old, new) in differing(&before.hooks, &now.hooks) {
         found.push(change(Thing::Hook, name, how(old, new), restores_hook(rules.saved, name, old)));
     }
-    for (name, old, new) in differing(&before.settings, &now.settings) {
+    let counts = |name: &str| rules.in_step || executes(name) || before.broken.contains(name);
+    let settings = differing(&before.settings, &now.settings).filter(|(name, ..)| counts(name));
+    for (name, old, new) in settings {
         let undo = restores_setting(rules.saved, name, old, new);
         found.push(change(Thing::Setting, name, how(old, new), undo));
     }
@@ -141,11 +167,28 @@ fn compare(before: &Record, now: &Record, rules: &Rules<'_>) -> Vec<Change> {
         };
         let is_protected =
             name.strip_prefix("refs/heads/").is_some_and(|branch| rules.protected.is_match(branch));
-        let is_violation = is_protected && (rules.is_own)(name, from, to);
+        let is_driver = rules.in_step && name.starts_with(rules.drivers.0) && name != rules.drivers.1;
+        let is_violation = (is_protected || is_driver) && (rules.is_own)(name, from, to)
+            || is_driver && how == How::Removed && is_driver_of_a_run(name, rules, now);
         let undo = restores_ref(name, old, new);
         found.push(Change { is_violation, is_protected, ..change(Thing::Ref, name, how, undo) });
     }
+    let ours = differing(&before.ours, &now.ours).filter(|_| rules.in_step);
+    for (name, old, new) in ours {
+        let id = |target: Option<&String>| CommitId::parse_hex(target?);
+        let is_lost = new.is_none() && name.starts_with(RUNS) && !(rules.is_archived)(name);
+        if is_lost || (rules.is_own)(name, id(old), id(new)) {
+            found.push(change(Thing::Ref, name, how(old, new), restores_ref(name, old, new)));
+        }
+    }
     found
+}
+
+/// Whether the run of a driver has its ledger.
+fn is_driver_of_a_run(name: &str, rules: &Rules<'_>, now: &Record) -> bool {
+    let slug = name.strip_prefix(rules.drivers.0).and_then(|rest| rest.split('/').next()).unwrap_or_default();
+    let ledger = format!("{RUNS}{slug}");
+    !slug.is_empty() && now.ours.keys().any(|name| name.starts_with(&ledger))
 }
 
 fn restores_hook(saved: &Path, name: &str, old: Option<&Hook>) -> String {
@@ -207,28 +250,114 @@ fn settled(before: Record, mut now: Record, changes: &[Change]) -> Record {
     for Change { thing, name, .. } in changes.iter().filter(|change| change.is_violation) {
         match thing {
             Thing::Hook => keep(name, &before.hooks, &mut now.hooks),
-            Thing::Setting => keep(name, &before.settings, &mut now.settings),
+            Thing::Setting => {
+                keep(name, &before.settings, &mut now.settings);
+                now.broken.insert(name.clone());
+            }
             Thing::Ref => keep(name, &before.refs, &mut now.refs),
         }
     }
     now
 }
 
+/// The command that shows what was changed, and takes it.
+pub fn settles(context: &Context) -> String {
+    let show = format!("aynig workspace snapshot {}", context.handle());
+    format!("`{show}` shows how to undo it, and with `--accept` takes it as it is")
+}
+
+/// The words for hooks and settings that were changed and not settled.
+pub fn unsettled_words(context: &Context, changes: &[Change]) -> Option<String> {
+    let changes: Vec<&Change> = changes.iter().filter(|change| change.is_unsettled()).collect();
+    let short = |change: &&Change| match change.thing {
+        Thing::Hook => change.name.rsplit('/').next().unwrap_or_default().to_owned(),
+        Thing::Setting | Thing::Ref => change.name.clone(),
+    };
+    let named: Vec<String> = changes.iter().take(NAMED).map(short).collect();
+    let more = changes.len().checked_sub(NAMED + 1).map(|more| format!(" and {} more", more + 1));
+    (!changes.is_empty()).then(|| {
+        let named = named.join(", ");
+        format!(
+            "hooks or settings of this repository were changed: {named}{}; {}",
+            more.unwrap_or_default(),
+            settles(context)
+        )
+    })
+}
+
+/// Hooks, settings and refs at the beginning of a step. They are compared from memory, which no step can change.
+#[derive(Debug, Clone)]
+pub struct Outside {
+    /// As they were.
+    now: Record,
+    /// The same, but what was changed before and must not be is as it has to become again.
+    pub(super) due: Record,
+}
+
 impl Workspaces<'_> {
-    /// Finds what was changed outside of a workspace since it was recorded, and the record that the next step is
-    /// compared with.
-    pub(super) fn look_outside(&self, context: &Context) -> Result<(Vec<Change>, Record), Refusal> {
+    /// Finds what was changed outside of a workspace since it was recorded, and what the next step is compared with.
+    /// `in_step`: a step did all of it.
+    pub(super) fn look_outside(
+        &self,
+        context: &Context,
+        in_step: bool,
+    ) -> Result<(Vec<Change>, Outside), Refusal> {
         let now = self.recorded_now(context)?;
-        let Some(before) = self.record_of(context) else { return Ok((Vec::new(), now)) };
+        let Some(before) = self.record_of(context) else {
+            return Ok((Vec::new(), Outside { due: now.clone(), now }));
+        };
+        let changes = self.compared(context, (&before, &now), in_step);
+        let due = settled(before, now.clone(), &changes);
+        Ok((changes, Outside { now, due }))
+    }
+
+    /// Finds what was changed outside of a workspace while a step was live. It is recorded until it is put back or
+    /// accepted.
+    pub fn changed_since(&self, context: &Context, before: &Outside) -> Result<Vec<Change>, Refusal> {
+        let held = self.hold_as_it_is(context)?;
+        let now = self.recorded_now(&held.context)?;
+        let changes = self.compared(context, (&before.now, &now), true);
+        let all = self.compared(context, (&before.due, &now), true);
+        self.keep_record(&held.context, &settled(before.due.clone(), now, &all))?;
+        Ok(changes)
+    }
+
+    /// The same after a step that was cut off, by what was recorded before it.
+    pub fn note_changes(&self, context: &Context) -> Result<(), Refusal> {
+        let held = self.hold_as_it_is(context)?;
+        let (_, outside) = self.look_outside(&held.context, true)?;
+        self.keep_record(&held.context, &outside.due)
+    }
+
+    /// Hooks and settings that were changed, and that nobody has put back or accepted.
+    pub fn to_settle(&self, context: &Context) -> Result<Vec<Change>, Refusal> {
+        let (mut changes, _) = self.look_outside(context, false)?;
+        changes.retain(Change::is_unsettled);
+        Ok(changes)
+    }
+
+    /// Whether a workspace was removed as it should be.
+    pub fn was_removed(&self, context: &Context) -> bool {
+        let is_it = |entry: Entry| entry.context.is_ok_and(|found| found.created_at == context.created_at);
+        self.removed().is_ok_and(|all| all.into_iter().any(is_it))
+    }
+
+    fn compared(&self, context: &Context, (before, now): (&Record, &Record), in_step: bool) -> Vec<Change> {
+        let drivers = format!("{HEADS}{}", self.options.drivers);
+        let own = format!("{drivers}{}", context.handle());
         let rules = Rules {
+            in_step,
+            drivers: (&drivers, &own),
+            is_archived: &|ledger| {
+                let run = ledger.strip_prefix(RUNS).unwrap_or_default();
+                self.repo.read_ref(archived_ledger(run).as_bstr()).is_ok_and(|found| found.is_some())
+            },
             saved: &self.saved(context),
             protected: &self.options.protected,
             is_own: &|name, from, to| self.is_own_move(&context.address(), name, from, to),
             has_all: &|to, from| self.repo.descends(to, from),
         };
-        let changes = compare(&before, &now, &rules);
-        let next = settled(before, now, &changes);
-        Ok((changes, next))
+        compare(before, now, &rules)
     }
 
     /// Whether a ref was moved by somebody with this address: by its reflog, else by the committer.
@@ -272,6 +401,9 @@ mod tests {
         let protected = protected.build().expect("globs");
         let found = |before: &Record, now: &Record, is_own: bool| {
             let rules = Rules {
+                in_step: false,
+                drivers: ("refs/heads/run/", "refs/heads/run/1/flow"),
+                is_archived: &|_| false,
                 saved: Path::new("/s"),
                 protected: &protected,
                 is_own: &|_, _, _| is_own,
@@ -283,9 +415,9 @@ mod tests {
         };
         let empty = || record(&[], &[], &[]);
         let hook = |content| record(&[("/r/hooks/x", content)], &[], &[]);
-        let unset = "git config --file /r/config --unset-all a.b".to_owned();
-        let add = "git config --file /r/config --add a.b \"$(cat /s/1)\"".to_owned();
-        let setting = |value| record(&[], &[("a.b", value)], &[]);
+        let unset = "git config --file /r/config --unset-all core.pager".to_owned();
+        let add = "git config --file /r/config --add core.pager \"$(cat /s/1)\"".to_owned();
+        let setting = |value| record(&[], &[("core.pager", value)], &[]);
         for (before, now, how, undo) in [
             (empty(), hook("1"), How::Added, "rm /r/hooks/x".to_owned()),
             (hook("1"), hook("2"), How::Changed, "install -m 755 /s/1 /r/hooks/x".to_owned()),
@@ -298,7 +430,9 @@ mod tests {
             for is_own in [true, false] {
                 assert_eq!(found(&before, &now, is_own), [(how, true, undo.clone())]);
             }
-            assert_eq!(settled(before.clone(), now.clone(), &compare_all(&before, &now)), before);
+            let mut settled = settled(before.clone(), now.clone(), &compare_all(&before, &now));
+            settled.broken.clear();
+            assert_eq!(settled, before);
         }
         let [one, two, none] = ["1", "2", "0"].map(|digit| digit.repeat(40));
         let branch = |name: &str, id| record(&[], &[], &[(name, id)]);
@@ -329,8 +463,34 @@ mod tests {
         assert_eq!(found(&hook("1"), &hook("1"), true), []);
     }
 
+    /// CONTRACT 20.33
+    #[test]
+    fn a_setting_that_a_step_changed_is_named_until_it_is_put_back() {
+        let of = |value| record(&[], &[("aynig.x", value)], &[]);
+        let none = GlobSet::empty();
+        let rules = |in_step| Rules {
+            in_step,
+            drivers: ("refs/heads/run/", "refs/heads/run/1/flow"),
+            is_archived: &|name| name.ends_with('9'),
+            saved: Path::new("/s"),
+            protected: &none,
+            is_own: &|_, _, _| false,
+            has_all: &|_, _| true,
+        };
+        assert_eq!(compare(&of("1"), &of("2"), &rules(false)), [], "a person did it");
+        let found = compare(&of("1"), &of("2"), &rules(true));
+        assert!(matches!(&found[..], [one] if one.is_unsettled() && !one.executes()), "{found:?}");
+        let due = settled(of("1"), of("2"), &found);
+        assert_eq!(compare(&due, &of("2"), &rules(false)), found);
+        assert_eq!(compare(&due, &of("1"), &rules(false)), []);
+        assert!(settled(due, of("1"), &[]).broken.is_empty());
+    }
+
     fn compare_all(before: &Record, now: &Record) -> Vec<Change> {
         let rules = Rules {
+            in_step: false,
+            drivers: ("refs/heads/run/", "refs/heads/run/1/flow"),
+            is_archived: &|name| name.ends_with('9'),
             saved: Path::new("/s"),
             protected: &GlobSet::empty(),
             is_own: &|_, _, _| false,

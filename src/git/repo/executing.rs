@@ -1,4 +1,5 @@
-//! Settings of the repository itself that make git run a program, or work elsewhere.
+//! Settings of the repository itself that make git run a program, or work elsewhere, and those that say what this
+//! program runs and who somebody is.
 //!
 //! Why only its own files: a user's and the system's settings are out of reach of what works in a
 //! worktree, as far as this program is concerned.
@@ -14,10 +15,24 @@ use crate::git::repo::listing::{Executing, Known, listing};
 use crate::git::repo::open::Repo;
 use crate::git::worktrees::held::Identity;
 
+impl Executing {
+    /// Whether it makes git run a program or work elsewhere.
+    pub(crate) fn executes(&self) -> bool {
+        executes(&self.key)
+    }
+}
+
 impl Repo {
     /// The settings of the repository that make git run a program or work elsewhere, as they apply
     /// to the git directory `at`.
     pub(crate) fn executing_settings(&self, at: &Path) -> Result<Vec<Executing>, ProcessError> {
+        let mut found = self.watched_settings(at)?;
+        found.retain(|one| executes(&one.key));
+        Ok(found)
+    }
+
+    /// These, and those that say what runs and who somebody is. The main checkout's own ones count wherever `at` is.
+    pub(crate) fn watched_settings(&self, at: &Path) -> Result<Vec<Executing>, ProcessError> {
         let files = ["config", "config.worktree"].map(|name| self.common_dir().join(name));
         let files = files.into_iter().chain([at.join("config.worktree")]);
         let seen: Vec<_> = files.map(|file| file.metadata().ok().map(|found| Identity::of(&found))).collect();
@@ -25,7 +40,12 @@ impl Repo {
         if let Some(known) = known.as_ref().filter(|known| known.at == at && known.seen == seen) {
             return Ok(known.found.clone());
         }
-        let found = self.listed_settings(at)?;
+        let mut found = self.own_settings(at, &[&b"local"[..], b"worktree"])?;
+        let common = self.common_dir();
+        if at != common && common.join("config.worktree").symlink_metadata().is_ok() {
+            found.extend(self.own_settings(common, &[b"worktree"])?);
+        }
+        found.retain(|one| executes(&one.key) || is_watched(&one.key));
         // An include leads to other files, and a file may be written twice within a tick of its clock.
         let settled = clock::wall_millis() / 1000 - 1;
         let is_settled = seen.iter().flatten().all(|one| one.changed_at() < settled);
@@ -34,19 +54,18 @@ impl Repo {
         Ok(found)
     }
 
-    fn listed_settings(&self, at: &Path) -> Result<Vec<Executing>, ProcessError> {
+    fn own_settings(&self, at: &Path, scopes: &[&[u8]]) -> Result<Vec<Executing>, ProcessError> {
         let listed = listing(at, &[], &["--show-scope", "--show-origin"])?;
         let mut parts = listed.split(|byte| *byte == 0);
         let entries = std::iter::from_fn(|| Some((parts.next()?, parts.next()?, parts.next()?)));
-        let own = entries.filter(|(scope, ..)| [&b"local"[..], b"worktree"].contains(scope));
+        let own = entries.filter(|(scope, ..)| scopes.contains(scope));
         Ok(own
-            .filter_map(|(_, origin, entry)| {
+            .map(|(_, origin, entry)| {
                 let (key, value) = entry.split_once_str("\n").unwrap_or((entry, b""));
                 let words = |text: &[u8]| text.to_str_lossy().into_owned();
                 let file = at.join(words(origin.strip_prefix(b"file:").unwrap_or(origin)));
                 let file = file.canonicalize().unwrap_or(file);
-                let found = Executing { key: words(key), value: words(value), file };
-                executes(&found.key).then_some(found)
+                Executing { key: words(key), value: words(value), file }
             })
             .collect())
     }
@@ -71,8 +90,35 @@ const OTHERS: [(&str, &[&str]); 11] = [
     ("sequence", &["editor"]),
 ];
 
+/// Sections of settings that say what this program runs, who somebody is, and where things go.
+const WATCHED: [&str; 17] = [
+    "alias",
+    "author",
+    "aynig",
+    "committer",
+    "credential",
+    "extensions",
+    "gpg",
+    "hook",
+    "http",
+    "include",
+    "includeif",
+    "interactive",
+    "pager",
+    "protocol",
+    "remote",
+    "url",
+    "user",
+];
+
+/// Whether a step may not change this key.
+fn is_watched(key: &str) -> bool {
+    let section = key.split_once('.').map_or(key, |(section, _)| section);
+    WATCHED.contains(&section) || key.ends_with(".gpgsign")
+}
+
 /// Whether git runs the value of this key, reads settings from it, or works where it says.
-fn executes(key: &str) -> bool {
+pub(crate) fn executes(key: &str) -> bool {
     status_executes(key) || is_listed(key, &OTHERS)
 }
 
@@ -113,6 +159,19 @@ mod tests {
             "branch.core.merge",
         ] {
             assert!(!executes(key), "{key}");
+        }
+    }
+
+    /// CONTRACT 20.33
+    #[test]
+    fn keys_that_a_step_may_not_change() {
+        for key in
+            ["aynig.validator.ok", "user.email", "remote.origin.pushurl", "url.x.insteadof", "commit.gpgsign"]
+        {
+            assert!(is_watched(key) && !executes(key), "{key}");
+        }
+        for key in ["branch.main.remote", "core.bare", "maintenance.auto", "submodule.a.url", "aynig"] {
+            assert_eq!(is_watched(key), key == "aynig", "{key}");
         }
     }
 

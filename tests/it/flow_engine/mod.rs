@@ -2,8 +2,10 @@
 
 mod agent;
 mod back;
+mod changed_settings;
 mod control;
 mod crashes;
+mod cut_off;
 mod first;
 mod forbidden;
 mod gate;
@@ -11,6 +13,7 @@ mod hard;
 mod hosts;
 mod hub;
 mod killed;
+mod moved_refs;
 mod seed;
 mod steered;
 mod trust;
@@ -38,6 +41,11 @@ pub(super) struct Started {
 /// Lets the worktrees of a repository be made beside it.
 pub(super) fn place_worktrees(repo: &Repo) {
     repo.git(["config", "aynig.workspaceRoot", repo.beside("worktrees").to_str().expect("UTF-8")]);
+}
+
+/// Runs git, which may fail.
+pub(super) fn git_output(repo: &Repo, arguments: &[&str]) -> std::process::Output {
+    repo.git_command().args(arguments).output().expect("git runs")
 }
 
 /// Starts a run of this flow.

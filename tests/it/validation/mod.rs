@@ -137,6 +137,8 @@ impl Room {
         Options {
             root: Some(self.repo.beside("state")),
             data: self.repo.path.join(".git/aynig/data"),
+            drivers: "run/".to_owned(),
+            hears: true,
             prefix: "work/".to_owned(),
             protected: GlobSet::empty(),
             keeps_ignored: false,

@@ -1,0 +1,124 @@
+//! What a step changed outside of its worktree: hooks, settings and refs (CONTRACT 20.33).
+//!
+//! Invariant: after a step no git works in its worktree before settings that make git run programs were compared. They
+//! are compared with what this process has in memory, since a step can write to every file of the repository.
+
+use crate::git::contents::rescue::Situation;
+use crate::ledger::tip::ledger_ref;
+use crate::model::run::Run;
+use crate::model::step::{Opcode, Outcome};
+use crate::workspace::refusal::{Refusal, Why};
+use crate::workspace::{Change, settles, unsettled_words};
+
+use super::attempt::{Carried, Course, Scene};
+use super::{Engine, FLOW};
+
+impl Carried {
+    /// Notes violations, in words. They make the outcome.
+    pub(super) fn violated(&mut self, more: Vec<String>, opcode: Opcode) {
+        self.record.violations.extend(more);
+        if !self.record.violations.is_empty() {
+            let judges = opcode == Opcode::Evaluate;
+            self.outcome = if judges { Outcome::Unsafe } else { Outcome::KilledPolicy };
+            self.evidence = self.record.violations.join("; ");
+        }
+    }
+}
+
+impl Engine<'_> {
+    /// Why no step of a run may begin on this host. `None`: it may.
+    pub(super) fn unsettled(&self, run: &Run) -> Result<Option<String>, Refusal> {
+        match self.workspaces.find(format!("{}/{FLOW}", run.slug).as_ref()) {
+            Err(refusal) if refusal.why == Why::NotFound => Ok(None),
+            Err(refusal) => Err(refusal),
+            Ok(context) => Ok(unsettled_words(&context, &self.workspaces.to_settle(&context)?)),
+        }
+    }
+
+    /// Judges what a step changed outside of its worktree. Returns whether its work has to stay where it is, since no
+    /// git may look at it.
+    pub(super) fn judge_outside(
+        &self,
+        scene: &Scene<'_, '_>,
+        carried: &mut Carried,
+    ) -> Result<bool, Refusal> {
+        let context = &scene.context;
+        let mut words = Vec::new();
+        let stays = match self.workspaces.changed_since(context, &scene.outside) {
+            Ok(changes) => {
+                let violations: Vec<&Change> = changes.iter().filter(|change| change.is_violation).collect();
+                for change in &violations {
+                    (self.tell)(&format!("{}; this undoes it: {}", described(change), change.undo));
+                }
+                words.extend(violations.iter().map(|change| described(change)));
+                if violations.iter().any(|change| change.is_unsettled()) {
+                    words.push(format!("no further step begins here: {}", settles(context)));
+                }
+                changes.iter().any(Change::executes)
+            }
+            Err(refusal) if refusal.why == Why::NotFound && !self.workspaces.was_removed(context) => {
+                words.push(format!("the record of the workspace was removed ({})", refusal.message));
+                true
+            }
+            Err(refusal) => return Err(refusal),
+        };
+        carried.violated(words, scene.step.opcode());
+        if stays {
+            carried.stays = true;
+            (carried.record.head, carried.record.tree) = self.here(context)?;
+            carried.workspace = Some((context.clone(), scene.repairs.clone()));
+        }
+        Ok(stays)
+    }
+
+    /// Takes back what a step put on the ledger of its run, or that it removed it. Returns words about that.
+    fn take_ledger_back(&self, scene: &mut Scene<'_, '_>) -> Result<Option<String>, Refusal> {
+        let Some((head, why)) = scene.ledger.take_back()? else { return Ok(None) };
+        let tip = scene.ledger.tip();
+        let name = ledger_ref(tip.state.run.id);
+        let branch = scene.context.branch();
+        let situation =
+            |base| Situation { branch: &branch, label: scene.attempt, base, kept: Some(tip.id), also: None };
+        let saved = head.map(|head| self.repo.rescue_commits(situation(head))).transpose();
+        let saved = saved.map_err(|error| Refusal::because("save what was put on the ledger", &error))?;
+        let saved = saved.flatten().map(|saved| format!("; {} has it", saved.reference)).unwrap_or_default();
+        Ok(Some(format!("the ref {name} was moved, and set back: {why}{saved}")))
+    }
+
+    /// A step that did not end, or whose worktree could not be looked at, has ended if it changed what it must not.
+    pub(super) fn judged(
+        &self,
+        scene: &mut Scene<'_, '_>,
+        course: Result<Course, Refusal>,
+    ) -> Result<Course, Refusal> {
+        let forged = self.take_ledger_back(scene)?;
+        let why = match course {
+            Ok(Course::Ended(mut carried)) => {
+                carried.violated(forged.into_iter().collect(), scene.step.opcode());
+                return Ok(Course::Ended(carried));
+            }
+            Ok(Course::Halted(_)) if forged.is_none() => {
+                // No step is recorded. What was changed counts for the next one.
+                self.workspaces.changed_since(&scene.context, &scene.outside)?;
+                return course;
+            }
+            Ok(Course::Parked(_, ref why) | Course::Unable(ref why) | Course::Halted(ref why)) => why.clone(),
+            Err(ref refusal) => refusal.message.clone(),
+        };
+        let mut carried = Carried::new(Outcome::Error, why);
+        carried.violated(forged.into_iter().collect(), scene.step.opcode());
+        self.judge_outside(scene, &mut carried)?;
+        if carried.record.violations.is_empty() {
+            return course;
+        }
+        // Nothing has looked at its work yet.
+        carried.stays = true;
+        (carried.record.head, carried.record.tree) = self.here(&scene.context)?;
+        carried.workspace = Some((scene.context.clone(), scene.repairs.clone()));
+        Ok(Course::Ended(Box::new(carried)))
+    }
+}
+
+fn described(change: &Change) -> String {
+    format!("the {} {} was {}", change.thing.word(), change.name, change.how.word())
+}
