@@ -57,7 +57,7 @@ pub(crate) fn slot(facts: &CommitFacts<'_>) -> Option<Event> {
 }
 
 /// Whether a slot was left for this branch.
-fn is_for(trailers: &Trailers, branch: &BranchName) -> bool {
+pub(crate) fn is_for(trailers: &Trailers, branch: &BranchName) -> bool {
     trailers.last(SLOT_KEY).is_some_and(|value| *value == *branch.to_string().as_bytes())
 }
 

@@ -27,7 +27,7 @@ use crate::workspace::refusal::{Refusal, Why};
 
 use super::Engine;
 use super::driver::{DONE, Driver, GATE, Next, STEP};
-use super::question::request;
+use super::question::{request, required};
 use super::record;
 
 /// How often the end of an attempt is worked out anew.
@@ -42,8 +42,10 @@ pub(super) struct Conclusion {
     pub(super) workspace: Option<(Context, Vec<String>)>,
     /// When the driver is due again, in seconds since 1970, and what it waits for. `None`: it follows from the ledger.
     pub(super) parked: Option<(i64, String)>,
-    /// Who answered a gate by a push.
+    /// Who answered a gate.
     pub(super) by: Option<By>,
+    /// A signed answer, which the next state is put on if it is on the driver's newest commit.
+    pub(super) answer: Option<(CommitId, CommitId)>,
     /// What a state that waits for a person says to them.
     pub(super) note: Option<String>,
 }
@@ -73,12 +75,10 @@ impl Engine<'_> {
         };
         for _ in 0..TRIES {
             let expected = self.held(driver, &mut head, holder)?;
-            let op = match holder {
-                Holder::Attempt(_) => match &conclusion.by {
-                    Some(by) => self.op_by(by.clone())?,
-                    None => self.op()?,
-                },
-                Holder::Person(_) => self.op_of_person()?,
+            let op = match (&conclusion.by, holder) {
+                (Some(by), _) => self.op_by(by.clone())?,
+                (None, Holder::Attempt(_)) => self.op()?,
+                (None, Holder::Person(_)) => self.op_of_person()?,
             };
             let (mut commands, refs) = match &conclusion.workspace {
                 Some((context, repairs)) => self.workspaces.owed(ledger, context, repairs)?,
@@ -109,9 +109,10 @@ impl Engine<'_> {
                 Holder::Attempt(id) => AttemptId::parse(id.as_bytes()),
                 Holder::Person(_) => None,
             };
+            let answer = conclusion.answer.filter(|(on, _)| Some(*on) == expected).map(|(_, answer)| answer);
             // A run that has ended needs no driver.
             let is_moved = expected.is_some() || next.state != DONE;
-            let new = is_moved.then(|| driver.commit(expected, &next, attempt)).transpose()?;
+            let new = is_moved.then(|| driver.commit(answer.or(expected), &next, attempt)).transpose()?;
             let name = driver.branch.full_ref();
             let moved = new.map(|new| RefChange { name, expected, new: Some(new) });
             let beside: Vec<RefChange> = moved.into_iter().chain(refs.iter().cloned()).collect();
@@ -276,8 +277,10 @@ fn gate(state: &State, step: &str, number: u64) -> Next {
     }
     let waits_for = Some(format!("an approval: `aynig flow approve {}`", state.run.slug));
     let name = if deadline.is_some() { STEP } else { GATE };
-    let consents = approval.map_or(0, |approval| approval.consents.len());
-    let so_far = if consents > 0 { format!(", {consents} given so far") } else { String::new() };
+    let so_far = approval
+        .filter(|approval| !approval.consents.is_empty())
+        .map(|approval| format!(", {} of {} given so far", approval.consents.len(), required(approval)));
+    let so_far = so_far.unwrap_or_default();
     Next {
         state: name,
         subject: format!("{name}: {step} asks for an approval{so_far}"),

@@ -6,24 +6,27 @@
 use std::time::Duration;
 
 use bstr::ByteSlice;
+use serde_json::Value;
 
 use crate::clock;
 use crate::contract::head::Head;
 use crate::contract::ids::CommitId;
 use crate::contract::lease::{Lease, Liveness};
-use crate::flow::document::Flow;
+use crate::flow::document::{Act, Flow};
 use crate::flow::due::{Due, due};
-use crate::ledger::{Ledger, Place};
+use crate::ledger::{Ledger, Masks, Place};
+use crate::model::approval::Approval;
 use crate::model::by::By;
 use crate::model::decide::{Command, RunEdit};
 use crate::model::ids::RunId;
 use crate::model::run::{RunStatus, Verdict};
-use crate::model::step::Opcode;
 use crate::workspace::refusal::{Refusal, Why};
 
+use super::answered::answered;
 use super::conclude::{Conclusion, Holder, follow_up};
-use super::driver::{Driver, GATE, Next, STEP};
-use super::question::{Given, Weighed};
+use super::driver::{Driver, GATE, Next, RUN_KEY, STEP};
+use super::question::{Given, HEAD, Weighed, needs_key, newest};
+use super::signed::Found;
 use super::{Engine, open};
 
 /// What a person wants of a run.
@@ -46,6 +49,19 @@ pub struct Granted {
     pub is_leased: bool,
     /// The driver's next state, if it was moved.
     pub next: Option<Next>,
+    /// What became of an answer, in sentences.
+    pub said: Vec<String>,
+}
+
+/// The answer of a person to a gate.
+#[derive(Debug, Clone, Copy)]
+pub struct Reply<'a> {
+    /// Whether it is yes.
+    pub approves: bool,
+    /// The reason.
+    pub comment: Option<&'a str>,
+    /// The commit or tree that they looked at.
+    pub about: Option<&'a str>,
 }
 
 /// How long the holder of a lease is waited for that keeps renewing it.
@@ -71,7 +87,7 @@ impl Engine<'_> {
                     return Err(under_way(&ledger, &lease));
                 }
                 (Some(_), None) if status == RunStatus::Running => {
-                    return Ok(Granted { status, is_leased: true, next: None });
+                    return Ok(Granted { status, is_leased: true, next: None, said: Vec::new() });
                 }
                 (Some(_), Some(_)) => {
                     self.wait_for_holder(&driver)?;
@@ -84,35 +100,92 @@ impl Engine<'_> {
         let commands: Vec<Command> = edits.into_iter().map(Command::SetRun).collect();
         // A step that is named is entered next, so no other one may be under way.
         let beside_lease = !matches!(wish, Wish::Resume(Some(_)));
-        self.persons(&mut ledger, &flow, &commands, beside_lease)
+        let conclusion = Conclusion { commands, ..Conclusion::default() };
+        self.persons(&mut ledger, &flow, &conclusion, beside_lease)
     }
 
     /// Answers the gate that is open.
-    pub fn answer_gate(&self, run: RunId, approves: bool, comment: Option<&str>) -> Result<Granted, Refusal> {
+    pub fn answer_gate(&self, run: RunId, reply: Reply<'_>) -> Result<Granted, Refusal> {
         let mut ledger = open(self.repo, run)?;
         let flow = self.frozen(&ledger)?;
-        self.check_gate_is_open(&ledger, &flow)?;
-        let by = self.workspaces.options.by.clone();
-        let given = Given { by, approves, comment: comment.map(str::to_owned) };
-        match self.weighed(&ledger, &given)? {
-            Weighed::Counts(answer) => self.person(&mut ledger, &flow, &[answer]),
+        let approval = self.gate_asked(&ledger, &flow)?.clone();
+        let mut given = Given {
+            by: self.workspaces.options.by.clone(),
+            approves: reply.approves,
+            comment: reply.comment.map(str::to_owned),
+            keys: Vec::new(),
+            about: reply.about.map(|named| self.meant(&approval, named)).transpose()?,
+        };
+        let answer = self.signed_answer(&ledger, &approval, &mut given)?;
+        let commands = match self.weighed(&ledger, &given)? {
+            Weighed::Counts(command) => vec![command],
             Weighed::Moved(again, refusal) => {
                 self.person(&mut ledger, &flow, &again)?;
-                Err(refusal)
+                return Err(refusal);
             }
-        }
+        };
+        let by = Some(given.by.clone());
+        let mut granted = self.persons(
+            &mut ledger,
+            &flow,
+            &Conclusion { commands, by, answer, ..Conclusion::default() },
+            true,
+        )?;
+        granted.said = answered(&flow, &ledger.tip().state, &approval, &given);
+        Ok(granted)
     }
 
-    /// Refuses an answer to a gate that is due and has asked nothing yet.
-    fn check_gate_is_open(&self, ledger: &Ledger<'_>, flow: &Flow) -> Result<(), Refusal> {
+    /// The question of the gate that is open, or was last.
+    fn gate_asked<'l>(&self, ledger: &'l Ledger<'_>, flow: &Flow) -> Result<&'l Approval, Refusal> {
         let state = &ledger.tip().state;
-        match due(flow, &state.run, &state.steps) {
-            Due::Step { step, .. } if step.opcode() == Opcode::Gate && !state.run.status.is_ended() => {
-                let message = format!("{} is due, and has asked nothing yet; nothing was changed", step.id);
-                Err(Refusal::new(Why::Failed, message).hint("`aynig run` lets it ask"))
-            }
-            _ => Ok(()),
+        let slug = &state.run.slug;
+        let open = newest(state.approvals.values());
+        let due = due(flow, &state.run, &state.steps);
+        // An answer to an earlier visit is none to this one.
+        if let Due::Step { step, .. } = due
+            && matches!(step.act, Act::Gate(_))
+            && state.run.status == RunStatus::Running
+        {
+            let message =
+                format!("the gate {} of run {slug} is due, and not open yet; nothing was changed", step.id);
+            return Err(Refusal::new(Why::Failed, message).hint("`aynig run` opens it"));
         }
+        open.ok_or_else(|| {
+            let message = format!("run {slug} asks for no approval; nothing was changed");
+            Refusal::new(Why::Failed, message).hint(format!("`aynig flow show {slug}` shows where it stands"))
+        })
+    }
+
+    /// Signs an answer that needs it, or that git's settings ask for. Returns the driver's commit that it is on, and the answer's.
+    fn signed_answer(
+        &self,
+        ledger: &Ledger<'_>,
+        approval: &Approval,
+        given: &mut Given,
+    ) -> Result<Option<(CommitId, CommitId)>, Refusal> {
+        let signs = || self.repo.signs().map_err(|error| Refusal::because("read commit.gpgSign", &error));
+        if approval.resolution.is_some() || !(needs_key(approval, &given.by) || signs()?) {
+            return Ok(None);
+        }
+        let run = &ledger.tip().state.run;
+        let driver = self.driver(ledger, Driver::branch_of(&self.run_prefix, &run.slug)?);
+        let Some(head) = driver.ask()? else { return Ok(None) };
+        let text = |name: &str| approval.tool.args.get(name).and_then(Value::as_str).unwrap_or_default();
+        let word = if given.approves { "approved" } else { "rejected" };
+        let mut comment = given.comment.as_deref().map(|text| format!("{text}\n\n")).unwrap_or_default();
+        Masks::of(self.repo, &run.base_sha)?.text(&mut comment);
+        let (gate, seen) = (text("gate"), text(HEAD));
+        let message = format!(
+            "{gate}: {word}\n\n{comment}{RUN_KEY}: {}\naynig-gate: {gate}\naynig-answer: {word}\naynig-tree: {seen}\n",
+            run.id
+        );
+        let answer = self.sign_answer(head, &message)?;
+        let Found { signature: found, keys } = self.signature_of(answer);
+        if let By::Person { signature, .. } = &mut given.by {
+            *signature = found;
+        }
+        given.keys = keys;
+        Ok(Some((head, answer)))
     }
 
     /// Carries out commands of a person, and moves the driver to what follows, unless an attempt has it.
@@ -122,7 +195,8 @@ impl Engine<'_> {
         flow: &Flow,
         commands: &[Command],
     ) -> Result<Granted, Refusal> {
-        self.persons(ledger, flow, commands, true)
+        let conclusion = Conclusion { commands: commands.to_vec(), ..Conclusion::default() };
+        self.persons(ledger, flow, &conclusion, true)
     }
 
     /// The same. With `beside_lease` also while an attempt has the driver.
@@ -130,28 +204,31 @@ impl Engine<'_> {
         &self,
         ledger: &mut Ledger<'_>,
         flow: &Flow,
-        commands: &[Command],
+        conclusion: &Conclusion,
         beside_lease: bool,
     ) -> Result<Granted, Refusal> {
         let driver = self.driver_of(ledger)?;
-        let conclusion = Conclusion { commands: commands.to_vec(), ..Conclusion::default() };
         for _ in 0..TRIES {
             let head = driver.ask()?;
             if let Some(lease) = self.lease(head) {
                 if !beside_lease {
                     return Err(under_way(ledger, &lease));
                 }
-                ledger.operate(&self.op_of_person()?, commands, &[]).map_err(Refusal::from)?;
+                let op = match &conclusion.by {
+                    Some(by) => self.op_by(by.clone())?,
+                    None => self.op_of_person()?,
+                };
+                ledger.operate(&op, &conclusion.commands, &[]).map_err(Refusal::from)?;
                 // An attempt that ends now may not have heard of it.
                 if driver.ask()? == head {
                     return Ok(granted(ledger, true, None));
                 }
                 continue;
             }
-            if let Some(next) = self.rests(ledger, flow, commands, head)? {
+            if let Some(next) = self.rests(ledger, flow, &conclusion.commands, head)? {
                 return Ok(granted(ledger, false, Some(next)));
             }
-            match self.conclude(ledger, &driver, flow, Holder::Person(head), &conclusion) {
+            match self.conclude(ledger, &driver, flow, Holder::Person(head), conclusion) {
                 Err(refusal) if refusal.why == Why::Conflict => ledger.refresh()?,
                 done => return Ok(granted(ledger, false, Some(done?))),
             }
@@ -300,5 +377,5 @@ fn under_way(ledger: &Ledger<'_>, lease: &Lease) -> Refusal {
 }
 
 fn granted(ledger: &Ledger<'_>, is_leased: bool, next: Option<Next>) -> Granted {
-    Granted { status: ledger.tip().state.run.status, is_leased, next }
+    Granted { status: ledger.tip().state.run.status, is_leased, next, said: Vec::new() }
 }

@@ -6,48 +6,81 @@ use serde_json::{Map, Value, json};
 
 use bstr::ByteSlice;
 
+use crate::contract::deferred::{delivered, is_for};
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::message::Message;
 use crate::flow::document::{Flow, GATE_TOOL, Gate, Step};
 use crate::flow::substitution::fill;
+use crate::git::objects::commits::Stored;
 use crate::ledger::{Ledger, Masks, Place};
-use crate::model::approval::Tool;
+use crate::model::approval::{Approval, Tool};
 use crate::model::by::By;
 use crate::model::decide::{Command, StepStart};
 use crate::model::ids::StepId;
 use crate::model::state::State;
 use crate::model::time::Timestamp;
+use crate::words::error_chain;
 use crate::workspace::refusal::{Refusal, Why};
 
 use super::attempt::{Attempt, Ended, unrecorded};
 use super::conclude::{Conclusion, Holder};
 use super::driver::{Driver, MOST_READ, RUN_KEY};
 use super::question::{
-    APPROVERS, Given, HEAD, Pushed, REQUIRED, Weighed, closes, gate_id, newest, request, weigh,
+    APPROVERS, CHANGES, EVIDENCE, Given, HEAD, KEY, Now, Pushed, REQUIRED, Weighed, closes, gate_id, newest,
+    request, weigh,
 };
 use super::record::{self, Recorder, Role};
+use super::signed::{Found, fingerprint};
 use super::{Engine, FLOW, now};
 
+/// The trailer of an answer that names the gate.
+const ANSWERED: &str = "aynig-gate";
+
+/// How many changed paths a question names.
+const MOST_PATHS: usize = 50;
+
+/// The step before a gate, and how it ended.
+fn evidence(state: &State) -> Value {
+    let last = state.steps.values().next_back();
+    last.map_or(
+        Value::Null,
+        |last| json!({ "step": last.id.as_str(), "outcome": last.outcome, "evidence": last.evidence }),
+    )
+}
+
+/// The fewest digits that name the commit of a question.
+const SHORTEST: usize = 7;
+
+/// An approver who needs no label: an address or a key. `None`: it is a label.
+fn approver(text: &str) -> Result<Option<String>, String> {
+    match text.strip_prefix(KEY) {
+        Some(key) => fingerprint(key).map(|key| Some(format!("{KEY}{key}"))).ok_or_else(|| {
+            format!("{text} is no whole fingerprint: write key:SHA256:… (`ssh-keygen -lf FILE`), or key: and the 40 digits of gpg")
+        }),
+        None => Ok(text.contains('@').then(|| text.to_lowercase())),
+    }
+}
+
 impl Engine<'_> {
-    /// The addresses of those who may answer a gate; none: everybody. The error says who is unknown here.
+    /// The addresses and keys of those who may answer a gate; none: everybody. The error says who is unknown here.
     pub(super) fn approvers(&self, gate: &Gate) -> Result<Vec<String>, String> {
         let mut addresses = BTreeSet::new();
         for named in &gate.approvers {
-            if named.starts_with("key:") {
-                return Err(format!(
-                    "{named}: this version of aynig does not know by which key somebody answers"
-                ));
-            }
-            if named.contains('@') {
-                addresses.insert(named.to_lowercase());
+            if let Some(one) = approver(named)? {
+                addresses.insert(one);
                 continue;
             }
-            let key = format!("aynig.approver.{named}");
-            let value = self.repo.config(&key).filter(|value| value.contains('@'));
-            let value = value.ok_or_else(|| {
-                format!("nobody is known here as {named}: `git config {key} ADDRESS` says who that is")
-            })?;
-            addresses.extend(value.split_whitespace().map(str::to_lowercase));
+            let setting = format!("aynig.approver.{named}");
+            let unknown = || {
+                format!(
+                    "nobody is known here as {named}: `git config {setting} ADDRESS` says who that is (or key:FINGERPRINT)"
+                )
+            };
+            let value =
+                self.repo.config(&setting).filter(|value| !value.trim().is_empty()).ok_or_else(unknown)?;
+            for word in value.split_whitespace() {
+                addresses.insert(approver(word)?.ok_or_else(unknown)?);
+            }
         }
         let count = u64::try_from(addresses.len()).unwrap_or(u64::MAX);
         if count > 0 && count < gate.required {
@@ -79,6 +112,8 @@ impl Engine<'_> {
             ("question".to_owned(), json!(question)),
             (APPROVERS.to_owned(), json!(approvers)),
             (REQUIRED.to_owned(), json!(gate.required)),
+            (CHANGES.to_owned(), self.changes(state, head.as_deref())),
+            (EVIDENCE.to_owned(), evidence(state)),
             (HEAD.to_owned(), head.map_or(Value::Null, Value::from)),
         ]);
         let at = now()?;
@@ -104,7 +139,7 @@ impl Engine<'_> {
         let before = ledger.tip().state.clone();
         let commands = closes(&before, step, number, now()?);
         let mut conclusion = Conclusion { commands, ..Conclusion::default() };
-        let pushed = self.pushed(attempt.trigger)?;
+        let pushed = self.pushed(attempt)?;
         if let Some(pushed) = pushed.filter(|_| conclusion.commands.is_empty()) {
             conclusion = self.taken(ledger, number, &pushed)?;
         }
@@ -181,22 +216,13 @@ impl Engine<'_> {
     }
 
     /// The answer that was pushed to a driver since its last state.
-    fn pushed(&self, trigger: CommitId) -> Result<Option<Pushed>, Refusal> {
+    fn pushed(&self, attempt: &Attempt) -> Result<Option<Pushed>, Refusal> {
         let because = |error: &dyn std::error::Error| Refusal::because("read the answer to a gate", error);
-        for stored in self.repo.history(trigger).take(MOST_READ) {
+        for stored in self.repo.history(attempt.trigger).take(MOST_READ) {
             let stored = stored.map_err(|error| because(&error))?;
             let message = Message::parse(&stored.message);
-            let text = |key| message.trailers.last(key).map(|value| value.to_str_lossy().into_owned());
-            if let Some(gate) = text("aynig-gate") {
-                let author = self.repo.authored(stored.id).map_err(|error| because(&error))?;
-                let by = By::Person {
-                    name: author.name.to_string(),
-                    email: author.email.to_string(),
-                    runner: self.repo.runner_id().to_owned(),
-                };
-                let comment = Some(message.body.to_str_lossy().into_owned()).filter(|body| !body.is_empty());
-                let (answer, tree) = (text("aynig-answer"), text("aynig-tree"));
-                return Ok(Some(Pushed { by, comment, gate, answer, tree }));
+            if message.trailers.last(ANSWERED).is_some() {
+                return self.answer_in(&stored, &attempt.branch).map(Some);
             }
             if message.trailers.last(RUN_KEY).is_some() {
                 return Ok(None);
@@ -205,14 +231,47 @@ impl Engine<'_> {
         Ok(None)
     }
 
+    /// The answer in a driver's commit. A runner delivers answers in commits of its own, and what was signed is what was
+    /// pushed.
+    fn answer_in(&self, stored: &Stored, branch: &BranchName) -> Result<Pushed, Refusal> {
+        let because = |error: &dyn std::error::Error| Refusal::because("read the answer to a gate", error);
+        let trailers = Message::parse(&stored.message).trailers;
+        let slot = delivered(&trailers);
+        let pushed = slot.and_then(|slot| self.repo.commit(slot).ok());
+        let (own, Found { signature, keys }) = match (slot, &pushed) {
+            // An answer to another run is none to this one.
+            (Some(_), Some(pushed)) if !is_for(&Message::parse(&pushed.message).trailers, branch) => {
+                (stored, Found::default())
+            }
+            (Some(_), Some(pushed)) => (pushed, self.signature_of(pushed.id)),
+            // Another host delivered it, and it is nowhere else.
+            (Some(_), None) => (stored, Found::unknown()),
+            (None, _) => (stored, self.signature_of(stored.id)),
+        };
+        let message = Message::parse(&own.message);
+        let text = |key| message.trailers.last(key).map(|value| value.to_str_lossy().into_owned());
+        let author = self.repo.authored(own.id).map_err(|error| because(&error))?;
+        Ok(Pushed {
+            by: By::Person {
+                name: author.name.to_string(),
+                email: author.email.to_string(),
+                runner: self.repo.runner_id().to_owned(),
+                signature,
+            },
+            comment: Some(message.body.to_str_lossy().into_owned()).filter(|body| !body.is_empty()),
+            keys,
+            gate: text(ANSWERED).unwrap_or_default(),
+            answer: text("aynig-answer"),
+            tree: text("aynig-tree"),
+        })
+    }
+
     /// What an answer that was pushed comes to. What does not count is told to whoever is waited for.
     fn taken(&self, ledger: &Ledger<'_>, number: u64, pushed: &Pushed) -> Result<Conclusion, Refusal> {
         let state = &ledger.tip().state;
         let Some(approval) = request(state, number) else { return Ok(Conclusion::default()) };
-        let head = approval.tool.args.get(HEAD).and_then(Value::as_str);
-        let head = head.and_then(|head| CommitId::parse_hex(head.as_bytes()));
-        let tree = head.and_then(|head| self.repo.commit(head).ok()).map(|stored| stored.tree);
-        let seen = [head, tree].map(|id| id.map(|id| id.to_string()));
+        let head = approval.tool.args.get(HEAD).and_then(Value::as_str).map(str::to_owned);
+        let seen = [head, self.tree_asked(approval)];
         let weighed = pushed.given(approval, &seen).and_then(|given| self.weighed(ledger, &given));
         let (commands, refusal) = match weighed {
             Ok(Weighed::Counts(answer)) => {
@@ -236,7 +295,47 @@ impl Engine<'_> {
             Refusal::new(Why::Failed, message)
         })?;
         let head = if approval.resolution.is_none() { self.work_head(ledger)? } else { None };
-        weigh(&state.run.slug, approval, given, head)
+        let now = Now { head, tree: self.tree_asked(approval), at: now()? };
+        let mut weighed = weigh(&state.run.slug, approval, given, now)?;
+        if let Weighed::Moved(commands, _) = &mut weighed {
+            for command in commands {
+                let Command::Ask { tool: Tool { args, .. }, .. } = command else { continue };
+                let changes = self.changes(state, args.get(HEAD).and_then(Value::as_str));
+                args.insert(CHANGES.to_owned(), changes);
+            }
+        }
+        Ok(weighed)
+    }
+
+    /// What a commit has changed since the base: how many files, and the first of them. `null` if it is not here.
+    fn changes(&self, state: &State, head: Option<&str>) -> Value {
+        let tree = |id: &str| Some(self.repo.commit(CommitId::parse_hex(id.as_bytes())?).ok()?.tree);
+        let trees = tree(&state.run.base_sha).zip(head.and_then(tree));
+        let all = trees.and_then(|(base, head)| self.repo.differences(base, head).ok());
+        all.map_or(Value::Null, |all| {
+            let paths: Vec<String> = all.iter().take(MOST_PATHS).map(|one| one.path.to_string()).collect();
+            json!({ "files": all.len(), "paths": paths })
+        })
+    }
+
+    /// The tree of the commit that a question is about.
+    fn tree_asked(&self, approval: &Approval) -> Option<String> {
+        let head = approval.tool.args.get(HEAD).and_then(Value::as_str)?;
+        let head = CommitId::parse_hex(head.as_bytes())?;
+        Some(self.repo.commit(head).ok()?.tree.to_string())
+    }
+
+    /// The commit or tree that a person names, if the question is about that; else the commit.
+    pub(super) fn meant(&self, approval: &Approval, named: &str) -> Result<String, Refusal> {
+        let head = approval.tool.args.get(HEAD).and_then(Value::as_str).map(str::to_owned);
+        let is_meant = |id: &String| named.len() >= SHORTEST && id.starts_with(&named.to_ascii_lowercase());
+        if let Some(id) = [head, self.tree_asked(approval)].into_iter().flatten().find(is_meant) {
+            return Ok(id);
+        }
+        let found = self.repo.named_as_git_does(named);
+        found.map(|(_, commit)| commit.to_string()).map_err(|error| {
+            Refusal::new(Why::Usage, format!("{}; nothing was answered", error_chain(&error)))
+        })
     }
 
     /// The commit of the work branch: by the ledger, with which that of a remote moves, or the branch's own.

@@ -22,6 +22,8 @@
 //! | `prompt` | the text that an agent is given |
 //! | `gate` | GATE |
 //! | `question` | the question of a gate, and its answer |
+//! | `answered` | what became of an answer, in words |
+//! | `signed` | who signed an answer |
 //! | [`validation`] | RUN_VALIDATION |
 //! | [`evaluation`] | EVALUATE |
 //! | [`policy`] | what a step may do |
@@ -38,6 +40,7 @@
 //! | [`fork`] | a person lets a new run begin in the middle of another one |
 
 mod agent;
+mod answered;
 pub mod attempt;
 mod checking;
 mod conclude;
@@ -59,6 +62,7 @@ pub mod rollback;
 mod salvage;
 pub(crate) mod script;
 mod session;
+mod signed;
 pub mod start;
 mod stirred;
 pub mod validation;

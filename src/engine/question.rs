@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::flow::document::{GATE_TOOL, Step};
 use crate::flow::due::route;
 use crate::model::approval::{Answer, Approval, Resolution, Tool};
-use crate::model::by::By;
+use crate::model::by::{By, Signature, Signed};
 use crate::model::decide::{Command, EndedStep};
 use crate::model::ids::Slug;
 use crate::model::state::State;
@@ -17,8 +17,15 @@ use crate::workspace::refusal::{Refusal, Why};
 pub(super) const APPROVERS: &str = "approvers";
 /// The argument of a question that is the number of different people who must approve.
 pub(super) const REQUIRED: &str = "required";
+/// The argument of a question that lists what the work has changed.
+pub(super) const CHANGES: &str = "changes";
+/// The argument of a question that is the step before the gate.
+pub(super) const EVIDENCE: &str = "evidence";
 /// The argument of a question that is the commit that it is about.
 pub(super) const HEAD: &str = "head";
+
+/// The beginning of an approver that is a key.
+pub(super) const KEY: &str = "key:";
 
 /// An answer that somebody gave.
 #[derive(Debug, Clone)]
@@ -29,6 +36,10 @@ pub(super) struct Given {
     pub(super) approves: bool,
     /// The reason.
     pub(super) comment: Option<String>,
+    /// The fingerprints of the key that signed it.
+    pub(super) keys: Vec<String>,
+    /// The commit or tree that they looked at, if they named it.
+    pub(super) about: Option<String>,
 }
 
 /// An answer that somebody pushed, as its trailers say.
@@ -38,6 +49,8 @@ pub(super) struct Pushed {
     pub(super) by: By,
     /// The body.
     pub(super) comment: Option<String>,
+    /// The fingerprints of the key that signed it.
+    pub(super) keys: Vec<String>,
     /// `aynig-gate`
     pub(super) gate: String,
     /// `aynig-answer`
@@ -49,10 +62,7 @@ pub(super) struct Pushed {
 impl Pushed {
     /// The answer, if it is one to this question about the commit or the tree `seen`.
     pub(super) fn given(&self, asked: &Approval, seen: &[Option<String>; 2]) -> Result<Given, Refusal> {
-        let name = match &self.by {
-            By::Person { name, email, .. } => format!("{name} <{email}>"),
-            By::Node { .. } | By::Runner { .. } => "nobody".to_owned(),
-        };
+        let name = name_of(&self.by);
         let refused = |why: String| Err(Refusal::new(Why::Usage, format!("{name}: {why}")));
         let gate = asked.tool.args.get("gate").and_then(Value::as_str).unwrap_or_default();
         if self.gate != gate {
@@ -67,7 +77,13 @@ impl Pushed {
             let now = seen[0].as_deref().unwrap_or_default();
             return refused(format!("aynig-tree is not {now}, about which the gate asks"));
         }
-        Ok(Given { by: self.by.clone(), approves, comment: self.comment.clone() })
+        Ok(Given {
+            by: self.by.clone(),
+            approves,
+            comment: self.comment.clone(),
+            keys: self.keys.clone(),
+            about: None,
+        })
     }
 }
 
@@ -97,24 +113,36 @@ pub(super) fn newest<'a>(asked: impl Iterator<Item = &'a Approval>) -> Option<&'
     gates.max_by_key(|one| (one.resolution.is_none(), one.requested_at))
 }
 
-/// What an answer comes to, if the work branch is at `head` now.
-pub(super) fn weigh(
-    slug: &Slug,
-    approval: &Approval,
-    given: &Given,
-    head: Option<String>,
-) -> Result<Weighed, Refusal> {
+/// What is known when an answer is weighed.
+#[derive(Debug)]
+pub(super) struct Now {
+    /// The commit of the work branch.
+    pub(super) head: Option<String>,
+    /// The tree of the commit that the question is about.
+    pub(super) tree: Option<String>,
+    /// The time.
+    pub(super) at: Timestamp,
+}
+
+/// What an answer comes to now.
+pub(super) fn weigh(slug: &Slug, approval: &Approval, given: &Given, now: Now) -> Result<Weighed, Refusal> {
     let status = if given.approves { Answer::Approved } else { Answer::Denied };
     let (approval_id, asked) = (approval.id, approval.tool.args.get(HEAD).and_then(Value::as_str));
+    let is_open = approval.resolution.is_none();
+    let moved = now.head.as_deref().zip(asked).is_some_and(|(head, asked)| is_open && head != asked);
+    if !moved {
+        is_about(slug, asked, given.about.as_deref(), now.tree.as_deref())?;
+    }
     // The same answer again changes nothing, whatever its reason.
     let first = approval.resolution.as_ref().filter(|first| first.status == status);
     if let Some(first) = first.cloned() {
         return Ok(Weighed::Counts(Command::Answer { approval: approval_id, resolution: first }));
     }
-    may_answer(approval, &given.by)?;
+    may_answer(approval, given)?;
+    in_time(slug, approval, now.at)?;
     let counts = || {
         let reason = given.comment.clone();
-        let required = approval.tool.args.get(REQUIRED).and_then(Value::as_u64).unwrap_or(1);
+        let required = required(approval);
         Weighed::Counts(if given.approves && approval.resolution.is_none() {
             Command::Approve { approval: approval_id, required, reason }
         } else {
@@ -124,10 +152,7 @@ pub(super) fn weigh(
             }
         })
     };
-    let (Some(head), Some(asked)) = (head, asked) else { return Ok(counts()) };
-    if head == asked {
-        return Ok(counts());
-    }
+    let (Some(head), Some(asked), true) = (now.head, asked, moved) else { return Ok(counts()) };
     let message = format!(
         "the work of run {slug} is at {} now, and the question was about {}; nothing was answered, and the gate asks anew",
         short(&head),
@@ -149,19 +174,108 @@ pub(super) fn weigh(
     Ok(Weighed::Moved(vec![Command::Answer { approval: approval_id, resolution: over }, again], refusal))
 }
 
-/// Refuses an answer of somebody who is not asked.
-fn may_answer(approval: &Approval, by: &By) -> Result<(), Refusal> {
-    let approvers = approval.tool.args.get(APPROVERS).and_then(Value::as_array);
-    let approvers: Vec<&str> = approvers.into_iter().flatten().filter_map(Value::as_str).collect();
-    let (name, email) = match by {
-        By::Person { name, email, .. } => (name.as_str(), email.as_str()),
-        By::Node { .. } | By::Runner { .. } => ("nobody", ""),
-    };
-    if approvers.is_empty() || approvers.iter().any(|one| one.eq_ignore_ascii_case(email)) {
+/// Refuses an answer about another commit than the one that the question is about.
+fn is_about(
+    slug: &Slug,
+    asked: Option<&str>,
+    about: Option<&str>,
+    tree: Option<&str>,
+) -> Result<(), Refusal> {
+    let (Some(asked), Some(about)) = (asked, about) else { return Ok(()) };
+    if about == asked || Some(about) == tree {
         return Ok(());
     }
+    let message = format!(
+        "the gate of run {slug} asks about {}, and not about {}; nothing was answered",
+        short(asked),
+        short(about)
+    );
+    Err(Refusal::new(Why::Conflict, message).hint(format!(
+        "`git diff {} {}` shows what is different",
+        short(about),
+        short(asked)
+    )))
+}
+
+/// Refuses an answer after the time limit: that is an outcome of its own.
+fn in_time(slug: &Slug, approval: &Approval, now: Timestamp) -> Result<(), Refusal> {
+    let status = approval.resolution.as_ref().map(|first| first.status);
+    let over =
+        approval.expires_at.filter(|at| status == Some(Answer::Expired) || (status.is_none() && *at <= now));
+    let Some(over) = over else { return Ok(()) };
     let message =
-        format!("{name} <{email}> is not asked: {} may answer; nothing was changed", approvers.join(", "));
+        format!("the gate of run {slug} had a time limit, which ended at {over}; nothing was answered");
+    let next = match status {
+        None => format!(
+            "`aynig run` goes on with gate_timed_out; `aynig flow pause {slug}` before that keeps it from going on"
+        ),
+        Some(_) => format!("`aynig flow show {slug}` shows where it stands"),
+    };
+    Err(Refusal::new(Why::Conflict, message).hint(next))
+}
+
+/// A person, for words.
+pub(super) fn name_of(by: &By) -> String {
+    match by {
+        By::Person { name, email, .. } => format!("{name} <{email}>"),
+        By::Node { .. } | By::Runner { .. } => "nobody".to_owned(),
+    }
+}
+
+/// Who may answer; empty: everybody.
+pub(super) fn approvers(approval: &Approval) -> Vec<&str> {
+    let named = approval.tool.args.get(APPROVERS).and_then(Value::as_array);
+    named.into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// How many different people must approve.
+pub(super) fn required(approval: &Approval) -> u64 {
+    approval.tool.args.get(REQUIRED).and_then(Value::as_u64).unwrap_or(1)
+}
+
+/// Whether an answer of this person has to be signed.
+pub(super) fn needs_key(approval: &Approval, by: &By) -> bool {
+    let approvers = approvers(approval);
+    approvers.iter().any(|one| one.starts_with(KEY)) && !is_named(&approvers, by)
+}
+
+fn is_named(approvers: &[&str], by: &By) -> bool {
+    matches!(by, By::Person { email, .. } if approvers.iter().any(|one| one.eq_ignore_ascii_case(email)))
+}
+
+/// Refuses an answer of somebody who is not asked.
+fn may_answer(approval: &Approval, given: &Given) -> Result<(), Refusal> {
+    let (approvers, by) = (approvers(approval), &given.by);
+    let is_key = |key: &String| approvers.iter().any(|one| one.strip_prefix(KEY) == Some(key.as_str()));
+    if approvers.is_empty()
+        || is_named(&approvers, by)
+        || (by.key().is_some() && given.keys.iter().any(is_key))
+    {
+        return Ok(());
+    }
+    let name = name_of(by);
+    let signature = match by {
+        By::Person { signature, .. } => signature.as_ref(),
+        By::Node { .. } | By::Runner { .. } => None,
+    };
+    if let Some(Signature { state: Signed::Unknown, .. }) = signature
+        && approvers.iter().any(|one| one.starts_with(KEY))
+    {
+        let message = format!("the signature of {name} cannot be checked here; nothing was changed");
+        return Err(Refusal::new(Why::Setup, message).hint(
+            "of keys of ssh, gpg.ssh.allowedSignersFile lists those that are trusted; of gpg, this host needs the public key",
+        ));
+    }
+    let how = match signature {
+        None => ", and did not sign it".to_owned(),
+        Some(Signature { state, key }) => {
+            let word = if *state == Signed::Good { "signed it" } else { "signed it badly" };
+            key.as_ref().map_or_else(|| format!(", and {word}"), |key| format!(", and {word} by {KEY}{key}"))
+        }
+    };
+    let how = if approvers.iter().any(|one| one.starts_with(KEY)) { how } else { String::new() };
+    let message =
+        format!("{name} is not asked{how}: {} may answer; nothing was changed", approvers.join(", "));
     Err(Refusal::new(Why::Failed, message))
 }
 

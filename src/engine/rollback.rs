@@ -49,7 +49,7 @@ impl Engine<'_> {
         })?;
         let context = self.workspaces.of_run(run, slug.as_str(), FLOW)?;
         // What a step left that was cut off is saved by itself.
-        let context = self.salvage(run, None, context)?;
+        let context = self.salvage(&ledger, None, context)?;
         let remade = if undoes {
             Some(self.workspaces.undo_rollback(&context)?)
         } else {

@@ -4,6 +4,28 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::NodeId;
 
+/// What a host found of a signature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Signed {
+    /// Git accepts it.
+    Good,
+    /// Git refuses it.
+    Bad,
+    /// Git could not check it, or does not trust the key.
+    Unknown,
+}
+
+/// The signature of an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signature {
+    /// What the host found that recorded it.
+    pub state: Signed,
+    /// The fingerprint of the key: of a key with subkeys, that of the primary one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}
+
 /// Who caused an operation, and the runner id of the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -16,6 +38,9 @@ pub enum By {
         email: String,
         /// The host.
         runner: String,
+        /// By which key they signed what they did, if they did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signature: Option<Signature>,
     },
     /// A node, in a turn.
     Node {
@@ -37,6 +62,27 @@ impl By {
     pub fn runner(&self) -> &str {
         match self {
             Self::Person { runner, .. } | Self::Node { runner, .. } | Self::Runner { runner } => runner,
+        }
+    }
+
+    /// The key of a good signature.
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        match self {
+            Self::Person { signature: Some(Signature { state: Signed::Good, key }), .. } => key.as_deref(),
+            Self::Person { .. } | Self::Node { .. } | Self::Runner { .. } => None,
+        }
+    }
+
+    /// Whether two answers are of one person: by address, or by key.
+    #[must_use]
+    pub fn is_same_person(&self, other: &Self) -> bool {
+        let is_same_key = self.key().is_some() && self.key() == other.key();
+        match (self, other) {
+            (Self::Person { email: one, .. }, Self::Person { email: other, .. }) => {
+                one.eq_ignore_ascii_case(other) || is_same_key
+            }
+            _ => self == other,
         }
     }
 

@@ -7,7 +7,7 @@ use crate::contract::ids::{CommitId, RemoteName};
 use crate::engine::Engine;
 use crate::engine::attempt::Attempt;
 pub use crate::engine::attempt::Ended;
-pub use crate::engine::control::{Granted, Wish};
+pub use crate::engine::control::{Granted, Reply, Wish};
 pub use crate::engine::start::{Order, Started};
 use crate::flow::base::{MAX_FILE, paths};
 use crate::flow::document::Flow;

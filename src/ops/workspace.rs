@@ -67,7 +67,12 @@ pub fn at<'a>(repo: &'a Repo, process: &Process, stop: Stop) -> Result<Workspace
 /// The person who types commands here, as git knows them.
 fn person(repo: &Repo) -> By {
     let (name, email) = &repo.identity().author;
-    By::Person { name: name.to_string(), email: email.to_string(), runner: repo.runner_id().to_string() }
+    By::Person {
+        name: name.to_string(),
+        email: email.to_string(),
+        runner: repo.runner_id().to_string(),
+        signature: None,
+    }
 }
 
 /// The run that a workspace belongs to, as it is known here. `None`: it is a run by itself, or was deleted.

@@ -160,6 +160,9 @@ pub(crate) struct FlowAnswer {
     /// Carry the run out here until it ends or waits for a person, with a line for each step
     #[arg(long)]
     pub(crate) wait: bool,
+    /// Answer only if the gate asks about this commit or its tree: the one that you looked at
+    #[arg(long = "for", value_name = "COMMIT", allow_hyphen_values = true)]
+    pub(crate) about: Option<String>,
 }
 
 /// `aynig flow check`.

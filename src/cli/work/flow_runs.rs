@@ -7,7 +7,7 @@ use aynig::flow::fault::Severity;
 use aynig::flow::{self, Checked};
 use aynig::git::Repo;
 use aynig::ops::app::App;
-use aynig::ops::engine::{self, Ended, Granted, Order, Started, Wish};
+use aynig::ops::engine::{self, Ended, Granted, Order, Reply, Started, Wish};
 use aynig::ops::error::Error;
 use aynig::ops::flow::{against_base, read};
 use aynig::ops::flows;
@@ -234,7 +234,8 @@ fn grant(
 fn answer(app: &App, repo: &Repo, options: &FlowAnswer, approves: bool) -> Result<Exit, Error> {
     engine::persons_only("answering a gate")?;
     let run = found(repo, &options.run.run_name)?;
-    let granted = opened(app, repo)?.answer_gate(run, approves, options.comment.as_deref())?;
+    let (comment, about) = (options.comment.as_deref(), options.about.as_deref());
+    let granted = opened(app, repo)?.answer_gate(run, Reply { approves, comment, about })?;
     granted_words(app, repo, run, &granted, (options.run.json, options.wait))
 }
 
@@ -253,6 +254,12 @@ fn granted_words(
     if json {
         let (run_id, status, under_way) = (run.to_string(), granted.status.word(), granted.is_leased);
         ui::answer_json(&Changed { run_id, slug: slug.to_string(), status, under_way });
+        return Ok(Exit::Done);
+    }
+    for words in &granted.said {
+        ui::remark(&ui::sanitize(words));
+    }
+    if !granted.said.is_empty() {
         return Ok(Exit::Done);
     }
     if granted.is_leased {

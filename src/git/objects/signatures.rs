@@ -187,6 +187,19 @@ impl Repo {
         }
     }
 
+    /// The fingerprints of the key that signed a commit, its primary key last. Empty if git cannot tell.
+    pub(crate) fn signing_keys(&self, commit: CommitId) -> Vec<String> {
+        let output = self
+            .git_here()
+            .args(["log", "--no-walk=unsorted", "--no-show-signature", "--no-patch", "--no-color"])
+            .args(["--no-decorate", "--format=%GF%n%GP", &commit.to_string()])
+            .for_signatures(self.interrupt(), Purpose::Signature, at_most(CHECKING))
+            .known_as("log --format=%GF")
+            .run();
+        let text = output.map(|output| output.text()).unwrap_or_default();
+        text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+    }
+
     /// The program that signs here, as [`Repo::program`] formats it.
     pub(crate) fn signer(&self) -> String {
         self.program(&self.config_here("gpg.format").unwrap_or_default())

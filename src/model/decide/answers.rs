@@ -1,7 +1,5 @@
 //! Requests for approval, and their answers.
 
-use std::collections::BTreeSet;
-
 use super::Refusal;
 use super::draft::Draft;
 use super::runs::{check_not_ended, touch};
@@ -81,9 +79,9 @@ pub(super) fn approve(
     if is_approved {
         return Ok(());
     }
-    let mut people: BTreeSet<String> = approval.consents.iter().map(|consent| person(&consent.by)).collect();
-    let is_new = people.insert(person(&draft.op.by));
-    if approval.resolution.is_some() || u64::try_from(people.len()).is_ok_and(|count| count >= required) {
+    let is_new = !approval.consents.iter().any(|consent| consent.by.is_same_person(&draft.op.by));
+    let people = approval.consents.len() + usize::from(is_new);
+    if approval.resolution.is_some() || u64::try_from(people).is_ok_and(|count| count >= required) {
         let resolution =
             Resolution { status: Answer::Approved, modified_args: None, reason: reason.cloned() };
         return answer(draft, id, &resolution);
@@ -92,14 +90,6 @@ pub(super) fn approve(
         draft.push(Body::ApprovalGiven(ApprovalGiven { approval_id: id, reason: reason.cloned() }))?;
     }
     Ok(())
-}
-
-/// What tells people apart: their address.
-fn person(by: &By) -> String {
-    match by {
-        By::Person { email, .. } => email.to_lowercase(),
-        By::Node { .. } | By::Runner { .. } => name(by),
-    }
 }
 
 fn name(by: &By) -> String {

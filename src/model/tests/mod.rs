@@ -30,6 +30,7 @@ pub(super) fn op(number: u64) -> Op {
         name: "Ann".to_owned(),
         email: "ann@example.org".to_owned(),
         runner: "host-1".to_owned(),
+        signature: None,
     };
     by(number, person)
 }

@@ -304,7 +304,12 @@ fn several_different_people_approve_and_one_denies() {
     let (mut bench, approval) = asked();
     let give = || Command::Approve { approval, required: 2, reason: None };
     let of = |bench: &mut Bench, number, email: &str| {
-        let by = By::Person { name: "x".to_owned(), email: email.to_owned(), runner: "host".to_owned() };
+        let by = By::Person {
+            name: "x".to_owned(),
+            email: email.to_owned(),
+            runner: "host".to_owned(),
+            signature: None,
+        };
         let decided = decide(&bench.state, &[give()], &Op { by, ..op(number) }, Rules::default()).unwrap();
         bench.state = decided.state.clone();
         kinds(&decided.events).len()

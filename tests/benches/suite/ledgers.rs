@@ -136,6 +136,7 @@ fn op() -> Op {
         name: "Bench".to_owned(),
         email: "bench@example.com".to_owned(),
         runner: "bench".to_owned(),
+        signature: None,
     };
     let at = Timestamp::from_millis(i64::try_from(millis).expect("a date")).expect("a time");
     Op { id: OpId::random(), at, by }

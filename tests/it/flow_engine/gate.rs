@@ -2,7 +2,7 @@
 
 use super::*;
 
-const GATE: &str = "  - id: ask
+pub(super) const GATE: &str = "  - id: ask
     opcode: GATE
     gate: result
     question: Is this right?
@@ -10,7 +10,7 @@ const GATE: &str = "  - id: ask
 ";
 
 /// A run of this flow whose gate is open.
-fn asked(repo: &Repo, steps: &str) -> Started {
+pub(super) fn asked(repo: &Repo, steps: &str) -> Started {
     let run = start(repo, &flow("ask", steps));
     repo.aynig_ok(["run", "--drain"]);
     assert_eq!(repo.state(&run.driver), "flow-gate");
@@ -18,7 +18,7 @@ fn asked(repo: &Repo, steps: &str) -> Started {
 }
 
 /// A repository whose deciding remote is `hub`, of this person.
-fn clone(hub: &Repo, email: &str) -> Repo {
+pub(super) fn clone(hub: &Repo, email: &str) -> Repo {
     let clone = Repo::new();
     clone.git(["remote", "add", "origin", &hub.path.display().to_string()]);
     clone.git(["config", "aynig.remote", "origin"]);
@@ -27,7 +27,7 @@ fn clone(hub: &Repo, email: &str) -> Repo {
 }
 
 /// A refused call: its exit code, and all of its words.
-fn refused(repo: &Repo, arguments: &[&str]) -> (Option<i32>, String) {
+pub(super) fn refused(repo: &Repo, arguments: &[&str]) -> (Option<i32>, String) {
     let output = repo.aynig(arguments.iter().copied());
     (output.status.code(), err(&output))
 }
@@ -91,11 +91,11 @@ fn a_step_answers_no_gate() {
 }
 
 /// A GATE with these lines besides.
-fn with(more: &str) -> String {
+pub(super) fn with(more: &str) -> String {
     GATE.replace("    gate: result\n", &format!("    gate: result\n{more}"))
 }
 
-fn become_person(repo: &Repo, email: &str) {
+pub(super) fn become_person(repo: &Repo, email: &str) {
     repo.git(["config", "user.email", email]);
 }
 
@@ -123,10 +123,12 @@ fn only_an_approver_answers() {
 #[test]
 fn a_run_whose_approvers_are_unknown_is_not_started() {
     let repo = Repo::new();
+    repo.git(["config", "aynig.approver.broken", "ann@example.com bob"]);
     let file = repo.path.join(".git").join("flow.yaml");
     let cases = [
         ("[lead]", "git config aynig.approver.lead"),
-        ("[\"key:abc\"]", "key:abc"),
+        ("[\"key:abc\"]", "key:abc is no whole fingerprint"),
+        ("[broken]", "nobody is known here as broken"),
         ("[ann@example.com, Ann@example.com]\n    required: 2", "2 people must approve, and only 1 may"),
     ];
     for (approvers, words) in cases {
@@ -169,18 +171,27 @@ fn one_rejection_decides() {
 }
 
 /// Pushes an answer with nothing but git.
-fn push_answer(from: &Repo, hub: &Repo, run: &Started, trailers: &str) {
+pub(super) fn push_answer(from: &Repo, hub: &Repo, run: &Started, trailers: &str) {
+    push_signed(from, hub, run, trailers, None);
+}
+
+/// The same, signed by the key in a file.
+pub(super) fn push_signed(from: &Repo, hub: &Repo, run: &Started, trailers: &str, key: Option<&str>) {
     from.git(["fetch", "-q", "origin", &run.driver]);
     let driver = &run.driver;
     let message = format!(
         "my answer\n\nIt is good.\n\ndwp-state: flow-step\naynig-slot: {driver}\naynig-wake: true\n{trailers}\n"
     );
     let parent = hub.head(driver);
-    let slot = from.git(["commit-tree", &format!("{parent}^{{tree}}"), "-p", &parent, "-m", &message]);
+    let tree = format!("{parent}^{{tree}}");
+    let sign = key.map(|key| format!("-S{key}"));
+    let mut arguments = vec!["commit-tree", &tree, "-p", &parent, "-m", &message];
+    arguments.extend(sign.as_deref());
+    let slot = from.git(arguments);
     from.git(["push", "-q", "origin", &format!("{slot}:refs/aynig/deferred/{driver}")]);
 }
 
-fn subject(repo: &Repo, branch: &str) -> String {
+pub(super) fn subject(repo: &Repo, branch: &str) -> String {
     repo.git(["log", "-1", "--format=%s", branch])
 }
 

@@ -9,6 +9,8 @@ mod cut_off;
 mod first;
 mod forbidden;
 mod gate;
+mod gate_signed;
+mod gate_time;
 mod hard;
 mod hosts;
 mod hub;

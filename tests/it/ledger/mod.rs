@@ -37,8 +37,12 @@ pub(super) fn open(path: &Path) -> Store {
 }
 
 pub(super) fn op(id: OpId) -> Op {
-    let by =
-        By::Person { name: "Ann".to_owned(), email: "ann@example.org".to_owned(), runner: "host".to_owned() };
+    let by = By::Person {
+        name: "Ann".to_owned(),
+        email: "ann@example.org".to_owned(),
+        runner: "host".to_owned(),
+        signature: None,
+    };
     Op { id, at: Timestamp::from_millis(clock::wall_millis()).expect("a time"), by }
 }
 
