@@ -34,6 +34,7 @@
 //! | `salvage` | what an attempt that was cut off left in the worktree |
 //! | `session` | sessions of agents that are continued |
 //! | [`recover`] | after an attempt that was cut off |
+//! | [`lacking`] | what this host lacks for a flow |
 //! | [`hear`] | a live step hears that its run does not go on |
 //! | [`control`] | a person stops, pauses or resumes a run |
 //! | [`rollback`] | a person puts the work of a run back |
@@ -51,6 +52,7 @@ pub mod fork;
 mod gate;
 pub mod hear;
 mod judging;
+pub mod lacking;
 mod outside;
 pub mod policy;
 pub(crate) mod program;

@@ -6,10 +6,11 @@ use std::io::Read;
 use std::path::Path;
 
 use super::error::Error;
+use super::settings::providers::kind;
 use crate::contract::ids::CommitId;
 use crate::flow::base::{Found, MAX_FILE, compare, paths};
-use crate::flow::document::Flow;
-use crate::flow::fault::Note;
+use crate::flow::document::{Act, Evaluate, Flow, Judge};
+use crate::flow::fault::{Note, Severity};
 use crate::flow::yaml::MAX_BYTES;
 use crate::git::Repo;
 use crate::git::objects::revspec::Content;
@@ -35,6 +36,44 @@ pub fn base(repo: &Repo, name: &str) -> Result<(String, CommitId), Error> {
     repo.named_as_git_does(name).map_err(|error| {
         Error::usage(format!("--base: {error}")).hint("`git for-each-ref` lists the refs there are")
     })
+}
+
+/// The limits of a flow that the agents of its steps cannot keep, since their providers report neither tokens nor cost
+/// (CONTRACT 18.19): by the settings of a host, or by the names of providers alone.
+pub fn unreported(repo: Option<&Repo>, flow: &Flow) -> Vec<Note> {
+    let limits = &flow.limits;
+    let (tokens, cost) = (limits.tokens.is_some(), limits.cost_usd.is_some());
+    if limits.best_effort || !(tokens || cost) {
+        return Vec::new();
+    }
+    let mut notes = Vec::new();
+    for step in &flow.steps {
+        let agent = match &step.act {
+            Act::RunAgent(agent) => &agent.agent,
+            Act::Evaluate(Evaluate { judge: Judge::Agent(name), .. }) => name,
+            _ => continue,
+        };
+        let Some(kind) = kind(repo, agent) else { continue };
+        for (is_set, limit, is_reported, what) in [
+            (tokens, "tokens", kind.reports_tokens(), "tokens"),
+            (cost, "cost_usd", kind.reports_cost(), "cost"),
+        ] {
+            if is_set && !is_reported {
+                notes.push(Note {
+                    place: step.at,
+                    severity: Severity::Fault,
+                    what: format!(
+                        "{agent} reports no {what}, so `{limit}` of `limits` does not bound step {}",
+                        step.id
+                    ),
+                    instead:
+                        "write `best_effort: true` in `limits` to take it all the same, or name another agent"
+                            .to_owned(),
+                });
+            }
+        }
+    }
+    notes
 }
 
 /// Compares a flow with the files of a base commit. Returns the commit, and the notes by position.

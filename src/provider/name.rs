@@ -51,6 +51,12 @@ impl Kind {
     pub fn reports_tokens(self) -> bool {
         self != Self::Text
     }
+
+    /// Whether the cost of a turn is reported, at least by some programs of this kind.
+    #[must_use]
+    pub fn reports_cost(self) -> bool {
+        !matches!(self, Self::Text | Self::Codex)
+    }
 }
 
 #[cfg(test)]

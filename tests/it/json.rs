@@ -221,8 +221,10 @@ fn scenes() -> Scenes {
     workspaces(&mut scenes);
     published(&mut scenes);
     runs(&mut scenes);
-    scenes.extend(super::flow_runs::scenes());
     flows(&mut scenes);
+    for (verb, outputs) in super::flow_runs::scenes() {
+        scenes.entry(verb).or_default().extend(outputs);
+    }
     scenes
 }
 
@@ -481,6 +483,7 @@ fn flows(scenes: &mut Scenes) {
     let mut stage = Stage { repo: &repo, scenes };
     stage.ask("flow check", &["flow.yaml", "--base", "main"]);
     stage.ask("flow check", &["bad.yaml"]);
+    stage.ask("flow check", &["flow.yaml", "--host"]);
     repo.write("flow.yaml", &std::fs::read_to_string(examples.join("fix.yaml")).expect("an example"));
     let graph = repo.aynig(["flow", "graph", "flow.yaml", "--format", "json"]);
     scenes.entry("flow graph").or_default().push(graph);

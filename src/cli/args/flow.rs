@@ -13,7 +13,8 @@ use crate::cli::args::flow_runs::{FlowList, FlowOne};
     after_help = "FILE is YAML or JSON, `-` is standard input. RUN is a slug, the beginning of an id, or an id.\n\
     `aynig run` carries out the steps of runs, on this host or any other that shares their remote.\n\
     Exit codes: 0 done, with or without warnings; 1 the flow has a fault, there is no such run, a rule or the state of the run forbids it, or\n\
-    (--wait) the run ended without success; 2 usage; 3 set-up; 4 the remote does not answer; 5 (--wait) the run waits for a person."
+    (--wait) the run ended without success; 2 usage; 3 set-up (check --host: this host lacks something); 4 the remote does not answer;\n\
+    5 (--wait) the run waits for a person."
 )]
 pub(crate) struct Flow {
     /// The subcommand
@@ -26,7 +27,7 @@ pub(crate) struct Flow {
 pub(crate) enum FlowVerb {
     /// Report all faults of a flow file at once, each with line and column
     Check(FlowCheck),
-    /// Draw the steps of a flow and the routes between them
+    /// Draw the steps of a flow and the routes between them; of a run also what happened, and where it stands
     Graph(FlowGraph),
     /// List the runs of flows: where each stands, and what it waits for
     List(FlowList),
@@ -176,6 +177,10 @@ pub(crate) struct FlowCheck {
     #[arg(long, value_name = "REF", allow_hyphen_values = true)]
     pub(crate) base: Option<String>,
 
+    /// Name what this host lacks to carry it out, too: providers, validators, planners, approvers
+    #[arg(long)]
+    pub(crate) host: bool,
+
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -184,9 +189,9 @@ pub(crate) struct FlowCheck {
 /// `aynig flow graph`.
 #[derive(Debug, Args)]
 pub(crate) struct FlowGraph {
-    /// The flow file
-    #[arg(value_name = "FILE")]
-    pub(crate) flow_file: PathBuf,
+    /// The flow file, or a run; a file with that name counts first
+    #[arg(value_name = "FILE|RUN")]
+    pub(crate) drawn: PathBuf,
 
     /// How it is drawn
     #[arg(long, value_name = "FORMAT", default_value = "text")]

@@ -3,6 +3,7 @@
 //! Invariant: text of a ledger is printed without control characters.
 
 use aynig::clock;
+use aynig::flow::graph::Graph;
 use aynig::git::Repo;
 use aynig::ops::app::App;
 use aynig::ops::error::Error;
@@ -110,6 +111,15 @@ pub(crate) fn show(app: &App, options: &FlowOne) -> Result<Exit, Error> {
         print(&run);
     }
     Ok(Exit::Done)
+}
+
+/// Draws a run for `aynig flow graph`.
+pub(crate) fn drawn(app: &App, run_name: &str) -> Result<Graph, Error> {
+    let (repo, authority) = open(app)?;
+    let tip = flows::find(&repo, run_name)?;
+    let graph = flows::drawn::drawn(&repo, &app.process, &authority, &tip, &mut warn)?;
+    ui::remark(&format!("run {} is drawn, with the flow that it was started with", tip.state.run.slug));
+    Ok(graph)
 }
 
 /// Prints a run for people.

@@ -3,16 +3,19 @@
 use serde::Serialize;
 
 use aynig::engine::Engine;
+use aynig::engine::lacking::Lack;
+use aynig::flow::document::Flow as Document;
 use aynig::flow::fault::Severity;
 use aynig::flow::{self, Checked};
 use aynig::git::Repo;
 use aynig::ops::app::App;
 use aynig::ops::engine::{self, Ended, Granted, Order, Reply, Started, Wish};
 use aynig::ops::error::Error;
-use aynig::ops::flow::{against_base, read};
+use aynig::ops::flow::{against_base, read, unreported};
 use aynig::ops::flows;
 use aynig::ops::flows::view::show as view;
 use aynig::ops::runs;
+use aynig::words::shell_quote;
 
 use super::drive::{Driven, drive};
 use super::workspace::rolled_back;
@@ -107,6 +110,7 @@ fn start(app: &App, repo: &Repo, options: &FlowStart) -> Result<Exit, Error> {
         let (commit, more) = against_base(repo, flow, &options.base)?;
         base = Some(commit);
         notes.extend(more);
+        notes.extend(unreported(Some(repo), flow));
         notes.sort();
     }
     let name = name_of(&options.flow_file);
@@ -124,6 +128,7 @@ fn start(app: &App, repo: &Repo, options: &FlowStart) -> Result<Exit, Error> {
     let file = app.process.start.join(&options.flow_file);
     engine::check_trust(repo, remote.source(), (&file, &bytes), &flow, base)?;
     let engine = opened(app, repo)?;
+    warn_of_lacks(&engine, &flow, &name);
     let order = Order {
         flow: &flow,
         file: &bytes,
@@ -135,6 +140,20 @@ fn start(app: &App, repo: &Repo, options: &FlowStart) -> Result<Exit, Error> {
     };
     let started = engine.start(&order)?;
     told(app, &started, options.json, options.wait)
+}
+
+/// Warns of what this host lacks. Other hosts may carry the run out.
+fn warn_of_lacks(engine: &Engine<'_>, flow: &Document, file: &str) {
+    let lacking = engine.lacking(flow);
+    for Lack { step, what, .. } in &lacking {
+        warn(&format!("step {step}: {what}"));
+    }
+    if !lacking.is_empty() {
+        ui::remark(&ui::sanitize(&format!(
+            "such a step is left to other hosts; `aynig flow check {} --host` looks at this one again",
+            shell_quote(file)
+        )));
+    }
 }
 
 fn branch_off(app: &App, repo: &Repo, options: &FlowFork) -> Result<Exit, Error> {

@@ -7,7 +7,9 @@
 //! | [`view`] | one run, with its steps and their files |
 //! | [`standing`] | where it stands, and what to type |
 //! | [`story`] | what happened, from its ledger |
+//! | [`drawn`] | a run drawn over its flow |
 
+pub mod drawn;
 pub mod standing;
 pub mod story;
 pub mod view;
@@ -20,9 +22,10 @@ use crate::clock;
 use crate::contract::ids::BranchName;
 use crate::engine::driver::Driver as DriverBranch;
 use crate::engine::record::project::{current_step, entry_of};
+use crate::flow::document::Flow;
 use crate::flow::verdict::is_undone;
 use crate::git::Repo;
-use crate::ledger::{Tip, runs as ledgers};
+use crate::ledger::{Tip, content, runs as ledgers};
 use crate::model::approval::Approval;
 use crate::model::ids::{RunId, Slug};
 use crate::model::run::RunKind;
@@ -160,6 +163,17 @@ pub fn find(repo: &Repo, text: &str) -> Result<Tip, Error> {
     }
     let message = format!("run {} is no flow run: it is a graph of nodes", tip.state.run.slug);
     Err(Error::failed(message).hint(format!("aynig orch show {}", tip.state.run.slug)))
+}
+
+/// The flow of a run, as it was frozen.
+fn flow_of(repo: &Repo, tip: &Tip) -> Result<Flow, Error> {
+    let run = &tip.state.run;
+    let file = run.flow.as_ref().map(|flow| content::read(repo, tip, &flow.file)).transpose()?.flatten();
+    let flow = file.and_then(|file| crate::flow::check(&file).flow);
+    flow.ok_or_else(|| {
+        Error::failed(format!("the flow of run {} cannot be read here", run.slug))
+            .hint(format!("aynig orch doctor {}", run.slug))
+    })
 }
 
 /// The drivers that match a glob, as a pass here judges them.

@@ -120,6 +120,16 @@ pub fn is_configured(repo: &Repo, name: &ProviderName) -> bool {
     entries(repo).iter().any(|entry| named(&entry.provider).as_ref() == Some(name))
 }
 
+/// The kind of a provider by its settings here; without any, that of a well-known name. `None` if neither says.
+pub fn kind(repo: Option<&Repo>, text: &str) -> Option<Kind> {
+    let name = ProviderName::parse(text).ok()?;
+    let known = || KNOWN.iter().find(|known| known.name == name.as_str()).map(|known| known.kind);
+    match repo {
+        Some(repo) => provider(repo, &name).ok()?.map(|provider| provider.kind),
+        None => known(),
+    }
+}
+
 /// A provider of this host. `None` if it is not configured.
 ///
 /// # Errors

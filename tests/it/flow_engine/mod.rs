@@ -15,6 +15,7 @@ mod hard;
 mod hosts;
 mod hub;
 mod killed;
+mod lacking;
 mod moved_refs;
 mod seed;
 mod steered;

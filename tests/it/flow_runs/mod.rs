@@ -1,5 +1,6 @@
 //! Flow runs: the record of their steps, and how they are shown. The scenes are made with the library.
 
+mod drawn;
 mod record;
 mod shown;
 
@@ -195,6 +196,8 @@ pub(super) fn scenes() -> std::collections::BTreeMap<&'static str, Vec<std::proc
         Command::SetRun(RunEdit { waiting_for: Some(Some("approval".to_owned())), ..RunEdit::default() }),
     ]);
     shown.push(show());
+    let graph = || scene.repo.aynig_ok(["flow", "graph", &scene.slug, "--format", "json"]);
+    let mut drawn = vec![graph()];
     let list = || scene.repo.aynig_ok(["flow", "list", "--json"]);
     let mut listed = vec![list()];
     let approval = *scene.state().approvals.keys().next().expect("a question");
@@ -213,8 +216,11 @@ pub(super) fn scenes() -> std::collections::BTreeMap<&'static str, Vec<std::proc
     scene.perform(&[Command::Answer { approval, resolution }, Command::EndStep(Box::new(end))]);
     scene.finish(RunStatus::Completed, Verdict::Succeeded, "completed");
     shown.push(show());
+    drawn.push(graph());
     let logged = scene.repo.aynig_ok(["flow", "log", &scene.slug, "--json"]);
     scene.repo.git(["update-ref", "refs/aynig/runs/0a1b2c3d-0000-4000-8000-000000000001", "main"]);
     listed.push(list());
-    [("flow show", shown), ("flow list", listed), ("flow log", vec![logged])].into_iter().collect()
+    [("flow graph", drawn), ("flow show", shown), ("flow list", listed), ("flow log", vec![logged])]
+        .into_iter()
+        .collect()
 }

@@ -1,0 +1,64 @@
+//! What this host lacks to carry a flow out, before a step needs it (CONTRACT 18.18).
+
+use crate::flow::document::{Act, Flow, Step};
+use crate::flow::fault::Place;
+
+use super::Engine;
+use super::evaluation::{Chosen, choose};
+use super::validation;
+
+/// Something that this host lacks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lack {
+    /// The position of the step that needs it.
+    pub place: Place,
+    /// The id of that step.
+    pub step: String,
+    /// What it is, and the line to type, in words.
+    pub what: String,
+}
+
+impl Engine<'_> {
+    /// What this host lacks for the steps of a flow, in their order.
+    #[must_use]
+    pub fn lacking(&self, flow: &Flow) -> Vec<Lack> {
+        let of_step = |step: &Step| {
+            let words = self.lacks(flow, step);
+            let lack = |what| Lack { place: step.at, step: step.id.clone(), what };
+            words.into_iter().map(lack).collect::<Vec<_>>()
+        };
+        flow.steps.iter().flat_map(of_step).collect()
+    }
+
+    fn lacks(&self, flow: &Flow, step: &Step) -> Vec<String> {
+        let this = |what: String| format!("this host lacks {what}");
+        match &step.act {
+            Act::RunAgent(agent) => self.lacks_provider(&agent.agent).into_iter().collect(),
+            Act::RunValidation(validators) => {
+                validation::lacking(validators, &self.validators).into_iter().map(this).collect()
+            }
+            Act::Evaluate(evaluate) => {
+                let agents = flow.steps.iter().filter_map(|step| match &step.act {
+                    Act::RunAgent(agent) => Some(agent.agent.as_str()),
+                    _ => None,
+                });
+                let agent = flow.defaults.agent.as_deref().into_iter().chain(agents).next();
+                match choose(evaluate, &self.evaluators, agent) {
+                    Ok(Chosen::Agent(name)) => self.lacks_provider(name).into_iter().collect(),
+                    Ok(Chosen::Line(_) | Chosen::Script(_)) => Vec::new(),
+                    Err(what) => vec![this(what)],
+                }
+            }
+            Act::Gate(gate) => self.approvers(gate).err().map(|why| why.to_string()).into_iter().collect(),
+            Act::Rollback | Act::Stop { .. } => Vec::new(),
+        }
+    }
+
+    fn lacks_provider(&self, name: &str) -> Option<String> {
+        let why = (self.providers)(name).err()?;
+        let says_what_to_type = why.contains('`');
+        let more =
+            format!("; install it, or name the program: `git config aynig.provider.{name}.command PROGRAM`");
+        Some(if says_what_to_type { why } else { format!("{why}{more}") })
+    }
+}
