@@ -24,6 +24,7 @@ use super::error::Error;
 use super::run::survey_options;
 use super::view::branch::{Act, BranchView};
 use super::view::deferred::deferred;
+use super::view::driven::DrivenView;
 use super::view::row::row;
 use super::{missing, settings, workspace};
 
@@ -76,13 +77,15 @@ pub struct Seen {
     pub empty: bool,
     /// The number of workspaces.
     pub workspaces: usize,
+    /// The flow runs whose drivers are among the branches, if they were asked for.
+    pub runs: Vec<DrivenView>,
 }
 
 impl Seen {
     /// Returns a copy without the values that change with time alone, so that two looks can be
     /// compared.
     pub fn timeless(&self) -> Self {
-        Self { rows: self.rows.iter().map(BranchView::timeless).collect(), ..*self }
+        Self { rows: self.rows.iter().map(BranchView::timeless).collect(), ..self.clone() }
     }
 }
 

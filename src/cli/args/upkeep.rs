@@ -12,7 +12,7 @@ use aynig::contract::ids::RemoteName;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Without --apply nothing is removed: each line says what would go, how old and large it is, and why that is safe. Branches are \
-    never removed; those whose work is in the main branch are listed with the command to type.\n\
+    never removed, but for drivers of runs that ended a day ago, or as long ago as --older-than says; those whose work is in the main branch are listed with the command to type.\n\
     Exit codes: 0 done, nothing to do, or only looked; 1 something could not be removed; 2 usage; 3 set-up."
 )]
 pub(crate) struct Clean {
@@ -54,8 +54,8 @@ pub(crate) struct Clean {
     #[arg(long)]
     pub(crate) workspaces: bool,
 
-    /// Only files of runs: events of ended runs that only this host saw; with --apply remove these by their age, and the files of
-    /// deleted runs
+    /// Only what runs left: drivers of ended runs, and events of them that only this host saw; with --apply remove these by their
+    /// age, and the files of deleted runs
     #[arg(long)]
     pub(crate) runs: bool,
 

@@ -90,7 +90,8 @@ fn row(one: &Listed) -> String {
     line.trim_end().to_owned()
 }
 
-fn style(word: &str) -> anstyle::Style {
+/// The style of a verdict, or of the word for a place.
+pub(crate) fn style(word: &str) -> anstyle::Style {
     match word {
         "succeeded" => GOOD,
         "working" | "due" | "parked" => CARE,
@@ -190,7 +191,9 @@ pub(crate) fn log(app: &App, options: &FlowOne) -> Result<Exit, Error> {
             ui::answer(&format!("    {}", styled(FAINT, ui::sanitize(directory))));
         }
     }
-    let driver = flows::driver(&repo, &tip.state.run.slug)?;
-    ui::remark(&styled(FAINT, format!("`aynig log {driver}` shows the attempts of its driver")));
+    if flows::has_driver(&repo, &tip) {
+        let driver = flows::driver(&repo, &tip.state.run.slug)?;
+        ui::remark(&styled(FAINT, format!("`aynig log {driver}` shows the attempts of its driver")));
+    }
     Ok(Exit::Done)
 }

@@ -10,6 +10,7 @@ use aynig::contract::ids::BranchName;
 use aynig::contract::retention::age_words;
 use aynig::ops::app::App;
 use aynig::ops::error::Error;
+use aynig::ops::flows::leftovers::drivers;
 use aynig::ops::inside::persons_only;
 use aynig::ops::runs::leftovers::leftovers;
 use aynig::ops::workspace;
@@ -67,6 +68,7 @@ pub(crate) fn run(app: &App, arguments: &Clean) -> Result<Exit, Error> {
     let mut report = clean::clean(&repo, &wanted)?;
     report.add(workspaces.leftovers(&wanted)?);
     report.add(leftovers(&repo, &wanted)?);
+    report.add(drivers(&repo, &wanted)?);
     let failed = report.items.iter().any(|item| item.action == Action::Failed);
     if arguments.json {
         ui::answer_json(&report);
@@ -88,6 +90,7 @@ fn kind(kind: Kind) -> &'static str {
         Kind::Workspace => "workspace",
         Kind::Archive => "archive",
         Kind::Run => "run",
+        Kind::Driver => "driver",
     }
 }
 

@@ -1,6 +1,7 @@
 //! Flow runs for front ends: listing them, showing where one stands, and telling what happened.
 //!
 //! Invariant: nothing is decided here, and nothing is written but the files that each host makes of a ledger.
+//! `aynig clean` removes drivers of ended runs.
 //!
 //! | file | contains |
 //! |---|---|
@@ -8,8 +9,10 @@
 //! | [`standing`] | where it stands, and what to type |
 //! | [`story`] | what happened, from its ledger |
 //! | [`drawn`] | a run drawn over its flow |
+//! | [`leftovers`] | drivers of ended runs |
 
 pub mod drawn;
+pub mod leftovers;
 pub mod standing;
 pub mod story;
 pub mod view;
@@ -19,16 +22,16 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use crate::clock;
-use crate::contract::ids::BranchName;
+use crate::contract::ids::{BranchName, CommitId};
 use crate::engine::driver::Driver as DriverBranch;
 use crate::engine::record::project::{current_step, entry_of};
 use crate::flow::document::Flow;
 use crate::flow::verdict::is_undone;
 use crate::git::Repo;
-use crate::ledger::{Tip, content, runs as ledgers};
+use crate::ledger::{Place as LedgerPlace, Tip, content, runs as ledgers};
 use crate::model::approval::Approval;
 use crate::model::ids::{RunId, Slug};
-use crate::model::run::RunKind;
+use crate::model::run::{Run, RunKind};
 use crate::model::state::State;
 use crate::model::step::{Opcode, Step};
 use crate::runner::authority::Authority;
@@ -40,9 +43,10 @@ use super::error::{Error, Kind};
 use super::run::survey_options;
 use super::status::{Filter, Query, look};
 use super::view::branch::BranchView;
+use super::view::driven::DrivenView;
 use super::{runs, settings};
 
-use standing::{Driver, Facts, Standing};
+use standing::{Driver, Facts, Place, Standing};
 pub use view::FlowRun;
 
 /// The words where there are none.
@@ -54,6 +58,22 @@ const FLOW: &str = "flow";
 /// The driver of a flow run.
 pub fn driver(repo: &Repo, slug: &Slug) -> Result<BranchName, Error> {
     Ok(DriverBranch::branch_of(&settings::workspace(repo)?.run_prefix, slug)?)
+}
+
+/// The driver of a run as it is known here, with the place that decides it. `None` if it is gone, or decided elsewhere.
+fn known_driver(repo: &Repo, run: &Run) -> Result<Option<(LedgerPlace, BranchName, CommitId)>, Error> {
+    let Ok(place) = LedgerPlace::of(repo, run.id, &run.decided_by) else { return Ok(None) };
+    let branch = driver(repo, &run.slug)?;
+    let known = match &place {
+        LedgerPlace::Here => repo.branch_head(&branch),
+        LedgerPlace::Remote(remote) => repo.fetched_head(remote, &branch),
+    };
+    Ok(known.ok().flatten().map(|known| (place, branch, known)))
+}
+
+/// Whether a run still has its driver.
+pub fn has_driver(repo: &Repo, tip: &Tip) -> bool {
+    known_driver(repo, &tip.state.run).is_ok_and(|known| known.is_some())
 }
 
 /// A flow run of the list.
@@ -150,6 +170,48 @@ pub fn list(
         })
     });
     Ok((listed.collect::<Result<_, Error>>()?, unread))
+}
+
+/// The flow runs whose drivers are among these branches, in the order of the branches.
+pub fn driven(repo: &Repo, rows: &[BranchView]) -> Result<Vec<DrivenView>, Error> {
+    let prefix = settings::workspace(repo)?.run_prefix;
+    let by_slug: HashMap<&str, &BranchView> =
+        rows.iter().filter_map(|row| Some((slug_in(&row.branch, &prefix)?, row))).collect();
+    if by_slug.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut found = HashMap::new();
+    for (run, head) in ledgers::all(repo)? {
+        // A slug is the beginning of an id.
+        let id = run.uuid().simple().to_string();
+        if !(1..=id.len()).any(|length| by_slug.contains_key(&id[..length])) {
+            continue;
+        }
+        let known = Tip::read_run(repo, run, head).ok().map(|tip| tip.state.run);
+        let Some(known) = known.filter(|run| run.kind == RunKind::Flow) else { continue };
+        let Some(row) = by_slug.get(known.slug.as_str()) else { continue };
+        let Ok(tip) = Tip::read(repo, run, head) else { continue };
+        let Standing { words, place, next } = stands(&tip.state, step_of(repo, &tip).as_deref(), Some(row));
+        let run = &tip.state.run;
+        let view = DrivenView {
+            branch: row.branch.clone(),
+            work: tip.state.workspaces.values().next().map(|workspace| workspace.branch_name.clone()),
+            slug: run.slug.to_string(),
+            label: run.label.clone(),
+            word: run.verdict.map_or(place.word(), |verdict| verdict.word()),
+            words,
+            next: next.into_iter().next(),
+            is_ended: place == Place::Ended,
+        };
+        found.insert(row.branch.as_str(), view);
+    }
+    Ok(rows.iter().filter_map(|row| found.remove(row.branch.as_str())).collect())
+}
+
+/// The slug in the name of a driver.
+fn slug_in<'a>(branch: &'a str, prefix: &str) -> Option<&'a str> {
+    let (slug, name) = branch.strip_prefix(prefix)?.split_once('/')?;
+    (name == FLOW).then_some(slug)
 }
 
 /// Finds the flow run that is meant by a slug, the beginning of an id, or an id.

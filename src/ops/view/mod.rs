@@ -7,6 +7,7 @@ pub mod asked;
 pub mod branch;
 pub mod declared;
 pub mod deferred;
+pub mod driven;
 pub mod lease;
 pub(crate) mod row;
 pub mod standing;

@@ -56,7 +56,7 @@ pub struct CleanOptions {
     pub workspaces: bool,
     /// Whether that was asked for by name. Else archived branches stay.
     pub workspaces_asked: bool,
-    /// Journals of ended runs, and files of deleted ones.
+    /// Journals and drivers of ended runs, and files of deleted ones.
     pub runs: bool,
     /// Whether these were asked for by name. Else the files of deleted runs stay.
     pub runs_asked: bool,
@@ -97,6 +97,8 @@ pub enum Kind {
     Archive,
     /// Files of a run.
     Run,
+    /// The driver of a run that has ended.
+    Driver,
 }
 
 /// The treatment of an item.

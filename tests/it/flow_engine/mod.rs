@@ -1,5 +1,6 @@
 //! Runs of flows on the real binary: from `flow start` over the runner to the verdict.
 
+mod afterwards;
 mod agent;
 mod back;
 mod changed_settings;

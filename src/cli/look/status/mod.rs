@@ -1,15 +1,19 @@
 //! `aynig status`: the branches, their lease holders, and what would run.
 //!
-//! `ops::status` collects the view, `table` renders it, and `watch` repeats it.
+//! `ops::status` collects the view, `table` renders it, `runs` renders the runs of flows, and `watch` repeats it.
 
+mod runs;
 pub(crate) mod table;
 mod watch;
+
+use std::collections::HashSet;
 
 use aynig::clock;
 use aynig::git::Repo;
 use aynig::ops::app::{App, Process};
 use aynig::ops::authority;
 use aynig::ops::error::Error;
+use aynig::ops::flows::driven;
 use aynig::ops::run::survey_options;
 use aynig::ops::runs::running;
 use aynig::ops::settings;
@@ -17,6 +21,7 @@ use aynig::ops::settings::globs;
 use aynig::ops::status::{Filter, Query, Seen, look};
 use aynig::ops::target;
 use aynig::ops::view::branch::{BranchView, WAITS};
+use aynig::ops::view::driven::DrivenView;
 use aynig::runner::authority::Authority;
 use aynig::runner::options::{Options, Selection};
 use aynig::words::{NO_COMMIT, pluralize};
@@ -44,7 +49,7 @@ pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, Error> {
     if let Some(seconds) = arguments.watch {
         return watch::watch(&app.store, &authority, subject, seconds);
     }
-    let seen = look(&repo, &authority, &subject.query, clock::wall_seconds())?;
+    let seen = looked(&repo, &authority, &subject)?;
     let needs = seen.rows.iter().map(BranchView::standing).max().filter(|_| arguments.exit_code);
     let exit = needs.map_or(Exit::Done, Exit::from);
     if subject.json {
@@ -60,7 +65,8 @@ pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, Error> {
             let all = pluralize(seen.workspaces, "workspace");
             ui::remark(&styled(FAINT, format!("{all}: `aynig workspace list`")));
         }
-        let running = if arguments.all { running(&repo)? } else { Vec::new() };
+        let mut running = if arguments.all { running(&repo)? } else { Vec::new() };
+        running.retain(|slug| seen.runs.iter().all(|run| run.slug != *slug));
         if !running.is_empty() {
             let words = format!("running: {}: `aynig flow list`, `aynig orch run list`", running.join(", "));
             ui::remark(&styled(FAINT, words));
@@ -111,9 +117,29 @@ fn subject(
     Ok(Subject { query, json })
 }
 
+/// Takes one look. Where several branches are shown to people, flow runs take the place of their drivers.
+fn looked(repo: &Repo, authority: &Authority, subject: &Subject) -> Result<Seen, Error> {
+    let query = &subject.query;
+    let mut seen = look(repo, authority, query, clock::wall_seconds())?;
+    let asked_for = query.one.is_some() || query.named || !query.filter.states.is_empty();
+    if !asked_for && !subject.json {
+        // Without them the drivers are shown.
+        seen.runs = driven(repo, &seen.rows).unwrap_or_default();
+    }
+    Ok(seen)
+}
+
+/// The branches that are shown as such: neither drivers nor work branches of the runs that are shown.
+fn branches(seen: &Seen) -> Vec<BranchView> {
+    let of_run = |run: &'_ DrivenView| std::iter::once(run.branch.clone()).chain(run.work.clone());
+    let theirs: HashSet<String> = seen.runs.iter().flat_map(of_run).collect();
+    seen.rows.iter().filter(|row| !theirs.contains(&row.branch)).cloned().collect()
+}
+
 /// The summary, in one line.
 fn sum(seen: &Seen, filter: &Filter) -> String {
-    match table::summary(&seen.rows, seen.unmanaged) {
+    let parts = [table::summary(&branches(seen), seen.unmanaged), runs::summary(&seen.runs)];
+    match parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ") {
         _ if seen.empty => NO_COMMIT.to_owned(),
         sum if sum.is_empty() && filter.kinds == [WAITS] => "no branch waits for an answer".to_owned(),
         sum if sum.is_empty() => "no branch matches".to_owned(),
@@ -132,10 +158,12 @@ fn drawn(seen: &Seen, query: &Query, columns: Option<usize>) -> Vec<String> {
     if query.one.is_some() {
         return seen.rows.iter().flat_map(table::lines).collect();
     }
-    let mut rows = seen.rows.clone();
+    let mut rows = branches(seen);
     table::sort(&mut rows);
-    match columns {
+    let mut lines = match columns {
         Some(columns) => table::table(&rows, columns),
         None => table::plain(&rows),
-    }
+    };
+    lines.extend(runs::lines(&seen.runs, columns));
+    lines
 }

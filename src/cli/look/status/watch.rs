@@ -21,13 +21,13 @@ use aynig::clock::Stopwatch;
 use aynig::contract::ids::{BranchName, CommitId};
 use aynig::git::{Repo, Store};
 use aynig::ops::error::Error;
-use aynig::ops::status::{Query, Seen, look};
+use aynig::ops::status::{Query, Seen};
 use aynig::runner::authority::Authority;
 use aynig::runner::passes::changes::on_ref_changes;
 use aynig::runner::passes::watch::back_off;
 use aynig::runner::pluralize;
 
-use crate::cli::look::status::{Subject, drawn, json, sum};
+use crate::cli::look::status::{Subject, drawn, json, looked, sum};
 
 /// The shortest interval between two requests to a remote.
 const LEAST_REMOTE: Duration = Duration::from_secs(5);
@@ -142,7 +142,7 @@ impl<'a> Watch<'a> {
                 self.fetched = asked;
             }
         }
-        look(self.repo, self.authority, &self.subject.query, clock::wall_seconds())
+        looked(self.repo, self.authority, &self.subject)
     }
 
     /// Stores a view, and prints it unless it is painted. Returns whether the reader is still there.

@@ -1,0 +1,112 @@
+//! What is left of a run: its line in `aynig status`, and its driver, which `aynig clean` removes.
+
+use super::hosts::Field;
+use super::*;
+
+const ASK: &str = "  - id: ask
+    opcode: GATE
+    gate: result
+    routes: {gate_approved: STOP, gate_rejected: STOP}
+";
+
+/// Carries a run to its end.
+fn ended(repo: &Repo) -> Started {
+    let run = start(repo, &flow("ask", ASK));
+    repo.aynig_ok(["run", "--drain"]);
+    repo.aynig_ok(["flow", "approve", &run.slug]);
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(end(repo, &run)[1], "succeeded");
+    run
+}
+
+/// CONTRACT 20.34
+#[test]
+fn status_shows_runs_in_the_place_of_their_drivers() {
+    let repo = Repo::with_commands(&[("build", "exit 0")]);
+    repo.ready("feature", "build");
+    let over = ended(&repo);
+    let due = start_with(&repo, &flow("ask", ASK), &["--label", "fix 412"]);
+    let asks = start(&repo, &flow("ask", ASK));
+    repo.aynig_ok(["run", "--branch", &asks.driver]);
+    let status = repo.aynig_ok(["status", "--all"]);
+    let lines = out(&status);
+    assert!(
+        !lines.contains(&due.driver) && !lines.contains(&due.work) && !lines.contains(&over.slug),
+        "{lines}"
+    );
+    for wanted in [
+        format!("run {}  due        fix 412: ask is due; a runner begins it  aynig run", due.slug),
+        format!("run {}  gate       test: waits at ask for", asks.slug),
+        format!("aynig flow approve {}", asks.slug),
+    ] {
+        assert!(lines.lines().any(|line| line.contains(&wanted)), "{wanted}: {lines}");
+    }
+    let sum = err(&status);
+    assert!(sum.starts_with("1 branch: "), "only people's branches are counted: {sum}");
+    assert!(sum.contains("2 runs: ") && sum.contains("1 run has ended: `aynig flow list`"), "{sum}");
+    assert!(!sum.contains("orch run list"), "{sum}");
+    let waiting = out(&repo.aynig_ok(["status", "--waiting"]));
+    assert!(
+        waiting.contains(&format!("run {}  gate", asks.slug)) && waiting.lines().count() == 1,
+        "{waiting}"
+    );
+    // By name a driver is a branch, and for programs too.
+    assert!(out(&repo.aynig_ok(["status", &due.driver])).contains(&due.driver));
+    let all = json(&repo.aynig_ok(["status", "--all", "--json"]));
+    let names: Vec<&str> =
+        all["branches"].as_array().expect("a list").iter().filter_map(|row| row["branch"].as_str()).collect();
+    assert!(names.contains(&due.driver.as_str()) && names.contains(&over.driver.as_str()), "{names:?}");
+}
+
+/// CONTRACT 20.35
+#[test]
+fn clean_removes_drivers_of_ended_runs_after_a_day() {
+    let repo = Repo::new();
+    let (run, live) = (ended(&repo), start(&repo, &flow("ask", ASK)));
+    let young = out(&repo.aynig_ok(["clean", "--apply"]));
+    assert!(young.contains(&format!("stays     driver     {}", run.driver)), "{young}");
+    assert!(young.contains("has ended, and not long ago") && !young.contains(&live.driver), "{young}");
+    let shown = out(&repo.aynig_ok(["clean", "--runs", "--older-than", "0s"]));
+    assert!(shown.contains(&format!("would go  driver     {}", run.driver)), "{shown}");
+    assert!(!repo.head(&run.driver).is_empty(), "without --apply nothing goes");
+    let gone = out(&repo.aynig_ok(["clean", "--runs", "--older-than", "0s", "--apply"]));
+    let words =
+        format!("run {} has ended, and its ledger keeps it: `aynig flow show {}`", run.slug, run.slug);
+    assert!(gone.contains("removed   driver") && gone.contains(&words), "{gone}");
+    let left = repo.git(["for-each-ref", "--format=%(refname:short)", "refs/heads/run"]);
+    assert_eq!(left.trim(), live.driver);
+    assert!(out(&repo.aynig_ok(["flow", "show", &run.slug])).contains("ended: succeeded"));
+    assert!(out(&repo.aynig_ok(["flow", "list"])).contains(&run.slug));
+    let log = repo.aynig_ok(["flow", "log", &run.slug]);
+    assert!(!err(&log).contains("the attempts of its driver"), "{}", err(&log));
+    repo.aynig_ok(["orch", "doctor", &run.slug]);
+    repo.aynig_ok(["flow", "graph", &run.slug]);
+    repo.aynig_ok(["publish", "--help"]);
+    let again = out(&repo.aynig_ok(["clean", "--runs", "--older-than", "0s", "--apply"]));
+    assert!(!again.contains("driver"), "{again}");
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(repo.state(&live.driver), "flow-gate", "others go on");
+}
+
+/// CONTRACT 20.35
+#[test]
+fn a_driver_goes_at_the_remote_that_decides_and_in_no_other_place() {
+    let field = Field::new("true");
+    let [first, second] = &field.hosts;
+    let run = ended(first);
+    second.aynig_ok(["flow", "list"]);
+    let gone = out(&second.aynig_ok(["clean", "--runs", "--older-than", "0s", "--apply"]));
+    assert!(gone.contains(&format!("removed   driver     {} at origin", run.driver)), "{gone}");
+    assert_eq!(field.at_hub(&format!("refs/heads/{}", run.driver)), "");
+    for host in [second, first] {
+        assert!(out(&host.aynig_ok(["flow", "show", &run.slug])).contains("ended: succeeded"));
+        let known = host.git(["for-each-ref", "--format=%(refname)", "refs/aynig/remotes"]);
+        assert!(!known.contains(&run.driver), "{known}");
+    }
+    // Another clone without this remote's address does not touch what it copied.
+    let copy = Repo::new();
+    copy.git(["fetch", "-q", first.path.to_str().expect("UTF-8"), "refs/aynig/runs/*:refs/aynig/runs/*"]);
+    copy.git(["branch", &run.driver]);
+    let other = out(&copy.aynig_ok(["clean", "--runs", "--older-than", "0s", "--apply"]));
+    assert!(!other.contains("driver"), "{other}");
+}
