@@ -9,9 +9,10 @@ use serde_json::{Map, json};
 
 use crate::contract::ids::{AttemptId, CommitId};
 use crate::crashpoint::{Point, reach};
-use crate::flow::document::Flow;
+use crate::flow::document::{Act, Flow, word_of};
 use crate::flow::due::{Due, due};
 use crate::flow::rounds::{Round, period};
+use crate::flow::substitution::fill;
 use crate::flow::verdict::{status, verdict};
 use crate::git::RefChange;
 use crate::ledger::{Ledger, LedgerError};
@@ -29,6 +30,9 @@ use super::Engine;
 use super::driver::{DONE, Driver, GATE, Next, STEP};
 use super::question::{request, required};
 use super::record;
+
+/// How much of what a step said of itself is in the subject of the driver's state, in characters.
+const MOST_EVIDENCE: usize = 120;
 
 /// How often the end of an attempt is worked out anew.
 const TRIES: u32 = 50;
@@ -94,7 +98,8 @@ impl Engine<'_> {
                 }
                 decided => decided?.state,
             };
-            let (more, mut next) = follow_up(flow, &after);
+            let (mut more, mut next) = follow_up(flow, &after);
+            self.fill_reason(ledger, &mut more)?;
             if let (Some((until, why)), STEP) = (&conclusion.parked, next.state) {
                 next.not_before = Some(*until);
                 next.waits_for = None;
@@ -104,6 +109,9 @@ impl Engine<'_> {
             }
             if let (Some(note), Some(_)) = (&conclusion.note, &next.waits_for) {
                 next.subject = format!("{}: {note}", next.state);
+            }
+            if let Some(words) = ended_step(&conclusion.commands, &after) {
+                next.subject = with_step(&next, &words);
             }
             let attempt = match holder {
                 Holder::Attempt(id) => AttemptId::parse(id.as_bytes()),
@@ -145,6 +153,18 @@ impl Engine<'_> {
         Err(Refusal::new(Why::Conflict, format!("{} moves all the time; nothing was changed", driver.branch)))
     }
 
+    /// Fills inputs into the reason of a STOP step.
+    fn fill_reason(&self, ledger: &Ledger<'_>, commands: &mut [Command]) -> Result<(), Refusal> {
+        for command in commands {
+            if let Command::EndStep(ended) = command
+                && let Some(reason) = &mut ended.evidence
+            {
+                *reason = fill(reason, &self.inputs(ledger)?, &ledger.tip().state.run.id.to_string());
+            }
+        }
+        Ok(())
+    }
+
     /// Brings the files about the run up to its ledger. The next sync does so, if this fails.
     fn project(&self, ledger: &Ledger<'_>) {
         let directory = self.directory(ledger.tip().state.run.id);
@@ -172,6 +192,33 @@ impl Engine<'_> {
             return Err(Refusal::new(Why::Conflict, message));
         }
         Ok(*head)
+    }
+}
+
+/// The step that commands end, in words: what `aynig run` prints of it.
+fn ended_step(commands: &[Command], after: &State) -> Option<String> {
+    let mut numbers = commands.iter().filter_map(|command| match command {
+        Command::EndStep(ended) => Some(ended.number),
+        _ => None,
+    });
+    let step = after.steps.get(&numbers.next_back()?)?;
+    let outcome = step.outcome.map(word_of)?;
+    let visit = if step.visit > 1 { format!(" visit {}", step.visit) } else { String::new() };
+    let again = if step.attempt > 1 { format!(" attempt {}", step.attempt) } else { String::new() };
+    let route = step.route.as_ref().map(|route| format!(" -> {route}")).unwrap_or_default();
+    let evidence: String =
+        step.evidence.iter().flat_map(|evidence| evidence.chars()).take(MOST_EVIDENCE).collect();
+    let evidence = if evidence.is_empty() { evidence } else { format!(": {evidence}") };
+    Some(format!("{} {}{visit}{again} {outcome}{route}{evidence}", step.number, step.id))
+}
+
+/// The subject of a state with the step that ended before it. The next step is in those words already.
+fn with_step(next: &Next, words: &str) -> String {
+    let state = next.state;
+    let rest = next.subject.strip_prefix(state).and_then(|rest| rest.strip_prefix(": "));
+    match rest.filter(|_| state != STEP || next.not_before.is_some()) {
+        Some(rest) => format!("{state}: {words}; {rest}"),
+        None => format!("{state}: {words}"),
     }
 }
 
@@ -207,10 +254,14 @@ pub(super) fn follow_up(flow: &Flow, state: &State) -> (Vec<Command>, Next) {
         Due::End(stop) => {
             let verdict = verdict(state);
             let mut commands = Vec::new();
+            let reason = stop.and_then(|stop| match &stop.act {
+                Act::Stop { reason } => reason.clone(),
+                _ => None,
+            });
             if let Some(id) = stop.and_then(|stop| StepId::parse(&stop.id).ok()) {
                 let number = run.counts.steps + 1;
                 commands.push(Command::StartStep(StepStart { id, opcode: Opcode::Stop, started_at: None }));
-                let end = EndedStep::new(number, Outcome::Completed, None, None);
+                let end = EndedStep::new(number, Outcome::Completed, None, reason);
                 commands.push(Command::EndStep(Box::new(end)));
             }
             commands.push(end("completed".to_owned(), verdict));

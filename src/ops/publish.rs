@@ -6,7 +6,9 @@ use crate::contract::ids::{BranchName, RemoteName};
 use crate::git::Repo;
 use crate::ledger::{Place, Tip};
 use crate::model::ids::RunId;
+use crate::model::run::Verdict;
 use crate::model::state::State;
+use crate::model::step::Opcode;
 pub use crate::publish::Published;
 use crate::publish::Request;
 use crate::workspace::Workspaces;
@@ -77,18 +79,36 @@ pub fn publish(
     };
     let mut published = crate::publish::publish(workspaces, &context, &request)?;
     let handle = context.handle();
-    let live = state.iter().flat_map(|state| state.steps.values().next_back());
-    let live = live.filter(|step| step.ended_at.is_none()).map(|step| {
-        format!(
-            "step {} ({}) of {handle} is under way; what it does from now on is not published",
-            step.number, step.id
-        )
-    });
+    let about = state.iter().flat_map(|state| of_run(state, &handle));
+    let unchanged = (published.commit.is_some() && published.context.head_sha == context.base_sha)
+        .then(|| format!("{handle} has no change: its newest commit is its base"));
     let dirty = published.is_dirty.then(|| {
         format!("{handle} has changes that are not committed, and not published: `aynig workspace snapshot {handle}` commits them")
     });
-    published.notes.splice(0..0, live.chain(dirty));
+    published.notes.splice(0..0, about.chain(unchanged).chain(dirty));
     Ok(published)
+}
+
+/// What the reader of a proposal should know of the run: a step under way, an open gate, and an end that is no success.
+fn of_run(state: &State, handle: &str) -> Option<String> {
+    if let Some(verdict) = state.run.verdict.filter(|verdict| *verdict != Verdict::Succeeded) {
+        let slug = &state.run.slug;
+        return Some(format!(
+            "run {slug} has not succeeded ({}), and its work is published all the same: `aynig flow log {slug}` tells why",
+            verdict.word()
+        ));
+    }
+    let step = state.steps.values().next_back().filter(|step| step.ended_at.is_none())?;
+    Some(match step.opcode {
+        Opcode::Gate => format!(
+            "the gate {} of {handle} waits for an answer; what is published was not approved",
+            step.id
+        ),
+        _ => format!(
+            "step {} ({}) of {handle} is under way; what it does from now on is not published",
+            step.number, step.id
+        ),
+    })
 }
 
 /// The workspace that is meant: of several of a run that of its flow, unless one is named.

@@ -7,6 +7,7 @@ use aynig::flow::graph::Graph;
 use aynig::git::Repo;
 use aynig::ops::app::App;
 use aynig::ops::error::Error;
+use aynig::ops::flows::gate::GateView;
 use aynig::ops::flows::standing::End;
 use aynig::ops::flows::story::story;
 use aynig::ops::flows::view::{StepView, show as view};
@@ -35,6 +36,9 @@ impl From<End> for Exit {
     }
 }
 
+/// The heads of the list's columns, for a terminal. The age is that of the run.
+const HEADINGS: &str = "RUN       PLACE       AGE  STEP              LABEL";
+
 /// Fetches ledgers and drivers. A remote that does not answer is a warning.
 fn open(app: &App) -> Result<(Repo, Authority), Error> {
     let repo = app.repo();
@@ -58,6 +62,9 @@ pub(crate) fn list(app: &App, options: &FlowList) -> Result<Exit, Error> {
         ui::answer_json(&json!({ "runs": listed, "damaged": unread }));
         return Ok(Exit::Done);
     }
+    if ui::room().is_some() && !listed.is_empty() {
+        ui::answer(&styled(FAINT, HEADINGS));
+    }
     for one in &listed {
         ui::answer(&row(one));
     }
@@ -77,7 +84,7 @@ pub(crate) fn list(app: &App, options: &FlowList) -> Result<Exit, Error> {
 fn row(one: &Listed) -> String {
     let word = one.word();
     let step = one.current_step.as_deref().unwrap_or("-");
-    let asks = matches!(word, "gate" | "paused" | "stuck");
+    let asks = matches!(word, "gate" | "paused" | "stuck" | "parked") || !one.unable.is_empty();
     let words = if asks { format!("  {}", styled(CALL, ui::sanitize(&one.words))) } else { String::new() };
     let line = format!(
         "{}  {}  {:>4}  {:16}  {}{words}",
@@ -138,6 +145,7 @@ fn print(run: &FlowRun) {
         ("flow", Some(format!("{} (version {})", run.workflow_id, run.workflow_version))),
         ("begins", fork),
         ("stands", Some(format!("{}, since {}", run.words, run.since))),
+        ("gate", run.gate.as_ref().map(gate)),
         ("question", run.question.clone()),
         ("base", Some(format!("{} {}", run.base_ref, run.base_sha))),
         ("work", work),
@@ -161,14 +169,30 @@ fn print(run: &FlowRun) {
     }
 }
 
+/// A gate: its name, who may answer, and who has.
+fn gate(gate: &GateView) -> String {
+    let GateView { name, approvers, required, given, expires_at, .. } = gate;
+    let who = if approvers.is_empty() { "everybody".to_owned() } else { approvers.join(", ") };
+    let mut lines = vec![format!("{name}: {who} may answer")];
+    if *required > 1 {
+        lines.push(format!("{required} people must approve, {} have", given.len()));
+    }
+    for one in given {
+        let reason = one.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        lines.push(format!("approved by {} at {}{reason}", one.by, one.at));
+    }
+    lines.extend(expires_at.as_ref().map(|at| format!("until {at}")));
+    lines.join("\n")
+}
+
 /// A step in one line.
 pub(crate) fn line(step: &StepView) -> String {
     let outcome = step.outcome.map(|outcome| serde_json::to_value(outcome).unwrap_or_default());
-    let outcome = outcome.as_ref().and_then(|outcome| outcome.as_str()).unwrap_or("under way");
+    let outcome = outcome.as_ref().and_then(|outcome| outcome.as_str()).unwrap_or(step.going_on());
     let again = if step.attempt > 1 { format!(" attempt {}", step.attempt) } else { String::new() };
     let visit = if step.visit > 1 { format!(" visit {}", step.visit) } else { String::new() };
     let route = step.route.as_ref().map(|route| format!(" -> {route}")).unwrap_or_default();
-    let evidence = step.evidence.as_ref().map(|evidence| format!("  {evidence}")).unwrap_or_default();
+    let evidence = step.evidence.as_ref().map(|evidence| format!(": {evidence}")).unwrap_or_default();
     let words = format!("{}  {}{visit}{again}  {outcome}{route}{evidence}", step.number, step.id);
     cut(&ui::sanitize(&words.split_whitespace().collect::<Vec<_>>().join(" ")), WORDS)
 }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use aynig::clock;
 use aynig::contract::ids::{AttemptId, BranchName, CommitId};
+use aynig::engine::driver;
 use aynig::runner::events::notice::{Cleared, Holder, Notice, Outcome, StepReport};
 use aynig::runner::events::said::Said;
 use aynig::runner::events::warning::Warning;
@@ -16,6 +17,12 @@ use aynig::runner::events::warning::Warning;
 use crate::cli::ui;
 use crate::cli::ui::live::Live;
 use crate::cli::ui::{BAD, CALL, CARE, FAINT, GOOD, STRONG, styled};
+
+/// The end of the name of a driver.
+const DRIVER: &str = "/flow";
+
+/// The states of a driver.
+const STATES: [&str; 3] = [driver::STEP, driver::GATE, driver::DONE];
 
 /// Prints the runner's notices.
 #[derive(Debug)]
@@ -170,6 +177,20 @@ impl Narrator {
     }
 }
 
+/// The line of a driver that has carried out a step: what became of the step, as `aynig flow start --wait` prints it.
+/// `None` for any other branch.
+fn step_of_flow(report: &StepReport, state: &str, subject: Option<&str>) -> Option<String> {
+    let branch = report.branch.to_string();
+    let slug = branch.strip_suffix(DRIVER)?.rsplit('/').next()?;
+    let words = subject?.strip_prefix(state)?.strip_prefix(": ").filter(|_| STATES.contains(&state))?;
+    Some(format!(
+        "{}  {}  {}",
+        styled(STRONG, ui::sanitize(slug)),
+        ui::sanitize(words),
+        styled(FAINT, format!("({})", clock::duration(report.elapsed)))
+    ))
+}
+
 /// One line for one transition.
 fn transition(report: &StepReport) -> String {
     let (word, style, why) = match &report.outcome {
@@ -177,11 +198,14 @@ fn transition(report: &StepReport) -> String {
         Outcome::Advanced { state, waits: Some(waits) } => {
             (state.to_string(), CALL, Some(format!("waits for {}", waits.words())))
         }
-        Outcome::AdvancedByCommand { state } => (
-            state.to_string(),
-            GOOD,
-            Some("state set while the command ran; nothing written on top of it".to_owned()),
-        ),
+        Outcome::AdvancedByCommand { state, subject } => {
+            let state = state.to_string();
+            if let Some(line) = step_of_flow(report, &state, subject.as_deref()) {
+                return line;
+            }
+            let why = subject.as_ref().map(|subject| format!(": {subject}")).unwrap_or_default();
+            (state, GOOD, Some(format!("set by the command itself{why}")))
+        }
         Outcome::KeptWorking { kept, until } => {
             let why = format!(
                 "{}; held until {}, then stalled unless `aynig set-state` sets a state",

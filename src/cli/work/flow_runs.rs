@@ -128,17 +128,21 @@ fn start(app: &App, repo: &Repo, options: &FlowStart) -> Result<Exit, Error> {
     let file = app.process.start.join(&options.flow_file);
     engine::check_trust(repo, remote.source(), (&file, &bytes), &flow, base)?;
     let engine = opened(app, repo)?;
-    warn_of_lacks(&engine, &flow, &name);
     let order = Order {
         flow: &flow,
         file: &bytes,
         base: (base_ref, base),
         inputs,
-        label: options.label.clone().unwrap_or_else(|| flow.workflow_id.clone()),
+        label: options
+            .label
+            .clone()
+            .filter(|label| !label.trim().is_empty())
+            .unwrap_or_else(|| flow.workflow_id.clone()),
         fork: None,
         place: engine::place(remote.source()),
     };
     let started = engine.start(&order)?;
+    warn_of_lacks(&engine, &flow, &name);
     told(app, &started, options.json, options.wait)
 }
 

@@ -426,7 +426,7 @@ pub(super) fn warning_json(branch: Option<&BranchName>, warning: &Warning) -> Va
 
 fn step_json(step: &StepReport) -> Value {
     let (state, reason) = match &step.outcome {
-        Outcome::Advanced { state, .. } | Outcome::AdvancedByCommand { state } => {
+        Outcome::Advanced { state, .. } | Outcome::AdvancedByCommand { state, .. } => {
             (Some(state.to_string()), None)
         }
         Outcome::KeptWorking { kept, .. } => (Some("working".to_owned()), Some(kept.words())),

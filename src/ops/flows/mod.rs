@@ -8,10 +8,12 @@
 //! | [`view`] | one run, with its steps and their files |
 //! | [`standing`] | where it stands, and what to type |
 //! | [`story`] | what happened, from its ledger |
+//! | [`gate`] | its open gate |
 //! | [`drawn`] | a run drawn over its flow |
 //! | [`leftovers`] | drivers of ended runs |
 
 pub mod drawn;
+pub mod gate;
 pub mod leftovers;
 pub mod standing;
 pub mod story;
@@ -29,7 +31,6 @@ use crate::flow::document::Flow;
 use crate::flow::verdict::is_undone;
 use crate::git::Repo;
 use crate::ledger::{Place as LedgerPlace, Tip, content, runs as ledgers};
-use crate::model::approval::Approval;
 use crate::model::ids::{RunId, Slug};
 use crate::model::run::{Run, RunKind};
 use crate::model::state::State;
@@ -42,12 +43,15 @@ use super::app::Process;
 use super::error::{Error, Kind};
 use super::run::survey_options;
 use super::status::{Filter, Query, look};
+use super::view::Time;
 use super::view::branch::BranchView;
 use super::view::driven::DrivenView;
 use super::{runs, settings};
 
+use gate::GateView;
 use standing::{Driver, Facts, Place, Standing};
 pub use view::FlowRun;
+use view::{UnableView, since};
 
 /// The words where there are none.
 pub const NONE: &str = "this repository has no flow runs: `aynig flow start FILE` begins one";
@@ -97,6 +101,11 @@ pub struct Listed {
     pub words: String,
     /// The commands that carry it on.
     pub next: Vec<String>,
+    since: String,
+    /// The time that its driver is parked until.
+    pub not_before: Option<Time>,
+    /// The hosts that handed its step back, the newest last.
+    pub unable: Vec<UnableView>,
     created_at: String,
     updated_at: String,
     /// Seconds since it was made.
@@ -161,9 +170,12 @@ pub fn list(
             verdict: run.verdict.map(|verdict| verdict.word()),
             place: place.word(),
             current_step: step,
-            waiting_for: run.waiting_for.clone(),
+            waiting_for: waiting_for(state),
             words,
             next,
+            since: since(state, place, row),
+            not_before: row.and_then(|row| row.not_before).map(Time),
+            unable: row.iter().flat_map(|row| &row.unable).map(UnableView::of).collect(),
             created_at: run.created_at.to_string(),
             updated_at: run.updated_at.to_string(),
             age: u64::try_from(now.saturating_sub(run.created_at.millis()) / 1000).unwrap_or(0),
@@ -273,23 +285,24 @@ fn step_of(repo: &Repo, tip: &Tip) -> Option<String> {
     current_step(&tip.state, entry.as_deref())
 }
 
-/// The open question of a gate.
-fn question(state: &State) -> Option<&Approval> {
-    state.approvals.values().find(|approval| approval.resolution.is_none())
+/// What a run waits for: as its ledger says, else its open gate.
+fn waiting_for(state: &State) -> Option<String> {
+    state.run.waiting_for.clone().or_else(|| GateView::of(state).map(|gate| gate.words()))
 }
 
 /// Where a run stands.
 fn stands(state: &State, step: Option<&str>, row: Option<&BranchView>) -> Standing {
     let run = &state.run;
     let is_work = |step: &Step| matches!(step.opcode, Opcode::RunAgent | Opcode::RunValidation);
+    let answered = step.zip(gate::answered(state)).map(|(step, answer)| format!("{step} ({answer})"));
     Facts {
         slug: run.slug.as_str(),
         status: Some(run.status),
         verdict: run.verdict,
         termination: run.termination.as_deref(),
         waiting_for: run.waiting_for.as_deref(),
-        step,
-        asks: question(state).is_some(),
+        step: answered.as_deref().or(step),
+        asks: GateView::of(state).map(|gate| gate.words()),
         rolled_back: is_undone(state) || !state.steps.values().any(is_work),
         proposal: state.workspaces.values().find_map(|workspace| workspace.pr_url.as_deref()),
         driver: row.map(|row| Driver {

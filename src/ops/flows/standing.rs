@@ -78,8 +78,8 @@ pub(super) struct Facts<'a> {
     pub(super) waiting_for: Option<&'a str>,
     /// The step that is due or under way.
     pub(super) step: Option<&'a str>,
-    /// Whether the question of a gate is open.
-    pub(super) asks: bool,
+    /// What the gate that is open waits for, in words.
+    pub(super) asks: Option<String>,
     /// Whether it was rolled back last, so that there is nothing to take back.
     pub(super) rolled_back: bool,
     /// The address of its proposal.
@@ -124,12 +124,13 @@ impl Facts<'_> {
                 let why = self.waiting_for.unwrap_or("a person carries it on");
                 self.at(Place::Paused, format!("paused at {step}: {why}"), &["flow resume"])
             }
-            _ if self.asks => {
-                let asked = self.waiting_for.unwrap_or("an answer");
-                let words = format!("waits at {step} for {asked}");
-                self.at(Place::Gate, words, &["flow approve", "flow reject --comment TEXT"])
-            }
-            _ => self.driven(step),
+            _ => match self.waiting_for.or(self.asks.as_deref()).filter(|_| self.asks.is_some()) {
+                Some(asked) => {
+                    let words = format!("waits at {step} for {asked}");
+                    self.at(Place::Gate, words, &["flow approve", "flow reject --comment TEXT"])
+                }
+                None => self.driven(step),
+            },
         }
     }
 
@@ -240,7 +241,7 @@ mod tests {
     #[test]
     fn each_standing_has_a_place_and_a_next_step() {
         use RunStatus::{Completed, Failed, Paused, Running, Stopped};
-        let gate = || Facts { asks: true, waiting_for: Some("approval of plan"), ..facts(Running, "rests") };
+        let gate = || Facts { asks: Some("approval of plan".to_owned()), ..facts(Running, "rests") };
         let ended = |status, verdict| Facts { verdict: Some(verdict), ..facts(status, "rests") };
         let done = || ended(Completed, Verdict::Succeeded);
         let unable = [Unable { runner: "host-b".to_owned(), why: "no claude".to_owned() }];

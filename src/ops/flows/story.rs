@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use serde_json::Value;
 
+use super::gate::{answer_word, person};
 use super::view::{StepView, steps};
+use crate::flow::document::word_of;
 use crate::git::Repo;
 use crate::ledger::Tip;
 use crate::ledger::history::operations;
-use crate::model::approval::Answer;
-use crate::model::by::By;
 use crate::model::event::{Body, Event, WorkspaceChanged};
 use crate::model::ids::ApprovalId;
+use crate::model::step::{Opcode, Outcome};
 use crate::ops::error::Error;
 use crate::ops::runs;
 
@@ -19,7 +21,7 @@ use crate::ops::runs;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
-    /// When.
+    /// When. Of a step: its end, or its start while it is under way.
     pub at: String,
     /// What: `run`, `step`, `question`, `answer`, `workspace` or `limit`.
     pub kind: &'static str,
@@ -31,59 +33,151 @@ pub struct Entry {
     pub step: Option<String>,
     /// Its place in the run, from 1.
     pub number: Option<u64>,
+    /// How it ended.
+    pub outcome: Option<Outcome>,
     /// The directory of its files on this host.
     pub directory: Option<String>,
 }
 
-/// What happened, the oldest first. A step has its entry where it began.
+/// A question of a gate.
+struct Asked {
+    name: String,
+    step: Option<String>,
+    number: Option<u64>,
+    /// How many must approve.
+    required: u64,
+    /// How many have.
+    given: u64,
+}
+
+/// What was read so far.
+struct Teller {
+    steps: BTreeMap<u64, StepView>,
+    questions: BTreeMap<ApprovalId, Asked>,
+}
+
+/// What happened, the oldest first.
 pub fn story(repo: &Repo, tip: &Tip) -> Result<Vec<Entry>, Error> {
     let directory = runs::directory(repo, tip.state.run.id)?;
-    let mut all: BTreeMap<u64, StepView> =
-        steps(&tip.state, &directory).into_iter().map(|step| (step.number, step)).collect();
-    let mut questions: BTreeMap<ApprovalId, String> = BTreeMap::new();
+    let steps = steps(&tip.state, &directory).into_iter().map(|step| (step.number, step)).collect();
+    let mut teller = Teller { steps, questions: BTreeMap::new() };
     let mut entries = Vec::new();
     for operation in operations(repo, tip.state.run.id, tip.id, None)? {
-        for event in &operation.events {
-            let Some((kind, text)) = told(event, &mut questions) else { continue };
-            let step = match &event.body {
-                Body::StepStarted(body) => all.remove(&body.step.number),
-                _ => None,
-            };
-            let text = step.as_ref().map_or(text, step_words);
-            // A step and its end are one operation; it began before.
-            let at = step.as_ref().map_or_else(|| event.ts.to_string(), |step| step.started_at.clone());
-            entries.push(Entry {
-                at,
-                kind,
-                text,
-                by: by_words(&event.by),
-                number: step.as_ref().map(|step| step.number),
-                directory: step.as_ref().and_then(|step| step.directory.clone()),
-                step: step.map(|step| step.id),
-            });
-        }
+        entries.extend(operation.events.iter().filter_map(|event| teller.entry(event)));
     }
     Ok(entries)
 }
 
-fn by_words(by: &By) -> String {
-    match by {
-        By::Person { name, .. } => name.clone(),
-        By::Node { runner, .. } | By::Runner { runner } => runner.clone(),
+impl Teller {
+    /// The entry of an event. `None` for one that says nothing to people, or that another one tells.
+    fn entry(&mut self, event: &Event) -> Option<Entry> {
+        let at = event.ts.to_string();
+        match &event.body {
+            // An ended step is told where it ended.
+            Body::StepStarted(body)
+                if self.steps.get(&body.step.number).is_some_and(|step| step.outcome.is_none()) =>
+            {
+                self.of_step(event, body.step.number, at)
+            }
+            Body::StepEnded(body) => self.of_step(event, body.number, at),
+            Body::ApprovalRequested(_) | Body::ApprovalGiven(_) | Body::ApprovalResolved(_) => {
+                self.of_gate(event, at)
+            }
+            _ => {
+                let (kind, text) = told(event)?;
+                Some(Entry { kind, text, ..Entry::at(at, event) })
+            }
+        }
+    }
+
+    fn of_step(&self, event: &Event, number: u64, at: String) -> Option<Entry> {
+        let step = self.steps.get(&number)?;
+        Some(Entry {
+            kind: "step",
+            text: step_words(step),
+            step: Some(step.id.clone()),
+            number: Some(number),
+            outcome: step.outcome,
+            directory: step.directory.clone(),
+            ..Entry::at(at, event)
+        })
+    }
+
+    fn of_gate(&mut self, event: &Event, at: String) -> Option<Entry> {
+        let (kind, id, text) = match &event.body {
+            Body::ApprovalRequested(body) => {
+                let arg = |name: &str| body.tool.args.get(name);
+                let name = arg("gate").and_then(Value::as_str).unwrap_or(&body.tool.name).to_owned();
+                let text = body.context.clone().unwrap_or_else(|| format!("{name} asks for an approval"));
+                let asked = Asked {
+                    name,
+                    step: arg("step").and_then(Value::as_str).map(str::to_owned),
+                    number: arg("number").and_then(Value::as_u64),
+                    required: arg("required").and_then(Value::as_u64).unwrap_or(1),
+                    given: 0,
+                };
+                self.questions.insert(body.approval_id, asked);
+                ("question", body.approval_id, text)
+            }
+            Body::ApprovalGiven(body) => {
+                let text = self.answered(body.approval_id, "approved", body.reason.as_deref());
+                ("answer", body.approval_id, text)
+            }
+            Body::ApprovalResolved(body) => {
+                let word = answer_word(body.resolution.status);
+                let text = self.answered(body.approval_id, word, body.resolution.reason.as_deref());
+                ("answer", body.approval_id, text)
+            }
+            _ => return None,
+        };
+        let asked = self.questions.get(&id);
+        let step = asked.and_then(|asked| asked.step.clone());
+        let number = asked.and_then(|asked| asked.number);
+        Some(Entry { kind, text, step, number, ..Entry::at(at, event) })
+    }
+
+    /// An answer in words; of several people that must approve, the how manyth it is.
+    fn answered(&mut self, id: ApprovalId, word: &str, reason: Option<&str>) -> String {
+        let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+        let Some(asked) = self.questions.get_mut(&id) else { return format!("{word}{reason}") };
+        let name = &asked.name;
+        if word != "approved" || asked.required < 2 {
+            return format!("{name} {word}{reason}");
+        }
+        asked.given += 1;
+        format!("{name} {word} ({} of {}){reason}", asked.given, asked.required)
+    }
+}
+
+impl Entry {
+    fn at(at: String, event: &Event) -> Self {
+        let by = person(&event.by);
+        Self {
+            at,
+            kind: "run",
+            text: String::new(),
+            by,
+            step: None,
+            number: None,
+            outcome: None,
+            directory: None,
+        }
     }
 }
 
 /// A step in words: its outcome and route, and the evidence.
 fn step_words(step: &StepView) -> String {
-    let Some(outcome) = step.outcome else { return format!("{} is under way", step.id) };
-    let outcome = serde_json::to_value(outcome).unwrap_or_default();
-    let route = step.route.as_ref().map_or_else(|| " (no route)".to_owned(), |route| format!(" -> {route}"));
+    let Some(outcome) = step.outcome else { return format!("{} {}", step.id, step.going_on()) };
     let evidence = step.evidence.as_ref().map(|evidence| format!(": {evidence}")).unwrap_or_default();
-    format!("{} {}{route}{evidence}", step.id, outcome.as_str().unwrap_or_default())
+    if step.opcode == Opcode::Stop {
+        return format!("{} ends the run{evidence}", step.id);
+    }
+    let route = step.route.as_ref().map_or_else(|| " (no route)".to_owned(), |route| format!(" -> {route}"));
+    format!("{} {}{route}{evidence}", step.id, word_of(outcome))
 }
 
 /// An event in words. `None` for one that says nothing to people, or whose step says it.
-fn told(event: &Event, questions: &mut BTreeMap<ApprovalId, String>) -> Option<(&'static str, String)> {
+fn told(event: &Event) -> Option<(&'static str, String)> {
     Some(match &event.body {
         Body::RunCreated(body) => {
             let flow = body.patch.flow.as_ref();
@@ -105,23 +199,6 @@ fn told(event: &Event, questions: &mut BTreeMap<ApprovalId, String>) -> Option<(
         Body::Stalled(body) => {
             let evidence = serde_json::to_string(&body.evidence).unwrap_or_default();
             ("run", format!("paused: it goes in circles: {evidence}"))
-        }
-        Body::StepStarted(_) => ("step", String::new()),
-        Body::ApprovalRequested(body) => {
-            let text = body.context.clone().unwrap_or_else(|| body.tool.name.clone());
-            questions.insert(body.approval_id, body.tool.name.clone());
-            ("question", text)
-        }
-        Body::ApprovalResolved(body) => {
-            let word = match body.resolution.status {
-                Answer::Approved => "approved",
-                Answer::Denied => "rejected",
-                Answer::Modified => "changed",
-                Answer::Expired => "nobody answered in time",
-            };
-            let reason = body.resolution.reason.as_ref().map(|reason| format!(": {reason}"));
-            let name = questions.get(&body.approval_id).map(|name| format!("{name} "));
-            ("answer", format!("{}{word}{}", name.unwrap_or_default(), reason.unwrap_or_default()))
         }
         Body::WorkspaceMended(body) => ("workspace", changed("mended", body)),
         Body::WorkspaceAdopted(body) => ("workspace", changed("commits of people adopted", body)),

@@ -6,8 +6,9 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::gate::{self, GateView};
 use super::standing::{End, Place, Standing};
-use super::{driver, driver_row, question, stands, step_of};
+use super::{driver, driver_row, stands, step_of, waiting_for};
 use crate::clock;
 use crate::contract::unable::Unable;
 use crate::engine::record::manifest::Manifest;
@@ -79,6 +80,8 @@ pub struct FlowRun {
     pub next: Vec<String>,
     /// The question of the gate that is open.
     pub question: Option<String>,
+    /// The gate that is open.
+    pub gate: Option<GateView>,
     /// The time of its creation.
     pub created_at: String,
     /// The time of its last change.
@@ -191,7 +194,6 @@ fn view(
     let Standing { place, words, next } = stands(state, step.as_deref(), row.as_ref());
     let workspace = context(directory, state).unwrap_or(Value::Null);
     let text = |field: &str| workspace.get(field).and_then(Value::as_str).map(str::to_owned);
-    let asked = question(state);
     let flow = run.flow.as_ref();
     let lease = row.as_ref().and_then(|row| row.lease.as_ref());
     FlowRun {
@@ -212,12 +214,13 @@ fn view(
         termination: run.termination.clone(),
         verdict: run.verdict.map(|verdict| verdict.word()),
         current_step: step,
-        waiting_for: run.waiting_for.clone(),
+        waiting_for: waiting_for(state),
         place,
         words,
         since: since(state, place, row.as_ref()),
         next,
-        question: asked.and_then(|approval| approval.context.clone()),
+        question: gate::open(state).and_then(|approval| approval.context.clone()),
+        gate: GateView::of(state),
         created_at: run.created_at.to_string(),
         updated_at: run.updated_at.to_string(),
         total_tokens: run.usage.total_tokens,
@@ -231,8 +234,16 @@ fn view(
     }
 }
 
+impl StepView {
+    /// What a step does that has not ended.
+    #[must_use]
+    pub fn going_on(&self) -> &'static str {
+        if self.opcode == Opcode::Gate { "waits for an answer" } else { "is under way" }
+    }
+}
+
 impl UnableView {
-    fn of(unable: &Unable) -> Self {
+    pub(super) fn of(unable: &Unable) -> Self {
         Self { runner: unable.runner.clone(), reason: unable.why.clone() }
     }
 }
@@ -247,8 +258,8 @@ impl FlowRun {
 }
 
 /// Since when it stands there.
-fn since(state: &State, place: Place, row: Option<&BranchView>) -> String {
-    let asked = question(state).filter(|_| place == Place::Gate);
+pub(super) fn since(state: &State, place: Place, row: Option<&BranchView>) -> String {
+    let asked = gate::open(state).filter(|_| place == Place::Gate);
     let moved = row.and_then(|row| row.committed_at);
     match (place, asked, moved) {
         (_, Some(approval), _) => approval.requested_at.to_string(),

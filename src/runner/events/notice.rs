@@ -149,6 +149,8 @@ pub enum Outcome {
     AdvancedByCommand {
         /// The new state.
         state: StateName,
+        /// The subject of the commit that declares it. `None` if it could not be read.
+        subject: Option<String>,
     },
     /// The lease was lost; nothing was written (CONTRACT 6.9).
     LeaseLost {

@@ -334,7 +334,7 @@ mod tests {
         }
         for silent in [
             Outcome::KeptWorking { kept: Kept::Undeclared, until: 0 },
-            Outcome::AdvancedByCommand { state: state("review") },
+            Outcome::AdvancedByCommand { state: state("review"), subject: None },
             Outcome::Unwritten { why: words(), open: false },
         ] {
             assert_eq!(event_of(silent.clone(), &["*"]), None, "{silent:?}");

@@ -7,6 +7,7 @@ use crate::contract::headlog::Origin;
 use crate::contract::ids::CommitId;
 use crate::contract::kept::Kept;
 use crate::contract::landing::{Fact, Finish, Landing, Moved, Order, Position, Sight, Tried};
+use crate::contract::message::Message;
 use crate::contract::ownership::Ownership;
 use crate::contract::requeue::Requeue;
 use crate::contract::settlement::Settlement;
@@ -301,7 +302,9 @@ impl<'a> End<'a> {
                     (Some(_) | None, own) => own,
                 };
                 self.save(base, head);
-                return self.landed(Outcome::AdvancedByCommand { state }, None);
+                let stored = head.and_then(|head| self.repo.commit(head).ok());
+                let subject = stored.map(|stored| Message::parse(&stored.message).subject.to_string());
+                return self.landed(Outcome::AdvancedByCommand { state, subject }, None);
             }
             Ownership::Ours => "the branch could not be read".to_owned(),
             Ownership::TakenOver { by } if by.is_empty() => "another attempt holds it".to_owned(),

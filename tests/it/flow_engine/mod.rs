@@ -20,6 +20,7 @@ mod lacking;
 mod moved_refs;
 mod seed;
 mod steered;
+mod telling;
 mod trust;
 
 use serde_json::Value;

@@ -181,6 +181,8 @@ pub(super) fn scenes() -> std::collections::BTreeMap<&'static str, Vec<std::proc
     let later = aynig::clock::format_utc(aynig::clock::wall_seconds() + 600);
     scene.drive("flow-step", &format!("aynig-unable: host-b no claude\ndwp-not-before: {later}\n"));
     shown.push(show());
+    let list = || scene.repo.aynig_ok(["flow", "list", "--json"]);
+    let mut listed = vec![list()];
     scene.repo.dated_lease(&scene.driver(), "host-a", 300, 0);
     shown.push(show());
     let own = scene.directory.path().join("workspaces/flow/workspace-context.json");
@@ -188,19 +190,21 @@ pub(super) fn scenes() -> std::collections::BTreeMap<&'static str, Vec<std::proc
     let context = format!(r#"{{"run_id": "{}", "branch_name": "b", "worktree_path": "/w"}}"#, scene.run);
     std::fs::write(&own, context).expect("written");
     let start = StepStart { id: step("ask"), opcode: Opcode::Gate, started_at: None };
-    let tool = Tool { id: "ask 1".to_owned(), name: "gate".to_owned(), args: Default::default() };
+    let args = serde_json::json!({"step": "ask", "number": 2, "gate": "approval", "approvers": ["ann@example.org"], "required": 2});
+    let args = args.as_object().expect("an object").clone();
+    let tool = Tool { id: "ask 1".to_owned(), name: "gate".to_owned(), args };
     let (node, context) = (scene.node, Some("Is it right?".to_owned()));
     scene.perform(&[
         Command::StartStep(start),
-        Command::Ask { node, tool, context, expires_at: None },
+        Command::Ask { node, tool, context, expires_at: Some(at(9_000_000_000)) },
         Command::SetRun(RunEdit { waiting_for: Some(Some("approval".to_owned())), ..RunEdit::default() }),
     ]);
+    let approval = *scene.state().approvals.keys().next().expect("a question");
+    scene.perform(&[Command::Approve { approval, required: 2, reason: Some("fine".to_owned()) }]);
     shown.push(show());
     let graph = || scene.repo.aynig_ok(["flow", "graph", &scene.slug, "--format", "json"]);
     let mut drawn = vec![graph()];
-    let list = || scene.repo.aynig_ok(["flow", "list", "--json"]);
-    let mut listed = vec![list()];
-    let approval = *scene.state().approvals.keys().next().expect("a question");
+    listed.push(list());
     let resolution = aynig::model::approval::Resolution {
         status: aynig::model::approval::Answer::Approved,
         modified_args: None,
