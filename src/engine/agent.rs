@@ -19,7 +19,7 @@ use crate::workspace::refusal::Refusal;
 
 use super::attempt::{Carried, Course, Scene, interrupted, unrecorded};
 use super::conclude::wall_seconds;
-use super::policy::{Rules, Violation};
+use super::policy::{Rules, Violation, summary};
 use super::record::{ProviderUsed, Role};
 use super::salvage::head_of;
 use super::{Engine, Stirred};
@@ -54,11 +54,7 @@ impl Engine<'_> {
             provider: &provider,
             directory: &worktree,
             prompt: prompt.as_bytes(),
-            posture: Posture {
-                execution: rules.execution,
-                network: Some(rules.network).filter(|allowed| !allowed),
-                approval: rules.approval,
-            },
+            posture: posture(&rules),
             model: agent.model.as_deref(),
             session: session.as_deref(),
             wall,
@@ -86,45 +82,11 @@ impl Engine<'_> {
         self.take_work(scene, &mut carried, &rules, agent.allow_empty)?;
         let kept = ended.session.as_deref().filter(|_| carried.outcome == Outcome::Completed);
         self.keep_session(scene, provider.name.as_str(), kept);
-        let recorded = self.record_turn(scene, &ended, &rules, &mut carried);
+        let recorded = record_turn(scene, &ended, &carried)
+            .and_then(|()| record_policy(scene, (&rules, &rules), &mut carried));
         // It may have removed its record.
         recorded.or_else(|refusal| if carried.stays { Ok(()) } else { Err(refusal) })?;
         Ok(Course::Ended(Box::new(carried)))
-    }
-
-    /// Names what a turn left, and writes down what else is known of it.
-    fn record_turn(
-        &self,
-        scene: &mut Scene<'_, '_>,
-        ended: &Ended,
-        rules: &Rules,
-        carried: &mut Carried,
-    ) -> Result<(), Refusal> {
-        let recorder = &mut scene.recorder;
-        recorder.add(Role::RunnerTranscript, files::TRANSCRIPT, "text/plain", true);
-        recorder.add(Role::RunnerStderr, files::STDERR, "text/plain", false);
-        recorder.add(Role::RunnerFinalResponse, files::FINAL, "text/markdown", false);
-        let argv: Vec<String> = ended.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        let metadata = json!({
-            "provider": carried.provider.as_ref().map(|provider| &provider.name),
-            "version": ended.version,
-            "model": ended.model,
-            "argv": argv,
-            "exit_code": ended.exit,
-            "usage": ended.usage,
-            "elapsed_ms": u64::try_from(ended.elapsed.as_millis()).unwrap_or(u64::MAX),
-        });
-        let policy = rules.json().to_string();
-        carried.policy = Some(sha256(policy.as_bytes()));
-        let both = [
-            (Role::RunnerMetadata, "runner_metadata.json", metadata.to_string()),
-            (Role::PolicySummary, "policy_summary.json", policy),
-        ];
-        for (role, name, text) in both {
-            let written = recorder.write(role, name, "application/json", true, text.as_bytes());
-            written.map_err(|error| unrecorded(&error))?;
-        }
-        Ok(())
     }
 
     /// The longest time of a step, and the longest without a sign of life.
@@ -214,6 +176,59 @@ impl Engine<'_> {
         carried.workspace = Some((snapshot.context, repairs));
         Ok(())
     }
+}
+
+/// What a provider is told of a policy.
+pub(super) fn posture(effective: &Rules) -> Posture {
+    Posture {
+        execution: effective.execution,
+        network: Some(effective.network).filter(|allowed| !allowed),
+        approval: effective.approval,
+    }
+}
+
+/// Names what a turn left, and writes down what else is known of it.
+fn record_turn(scene: &mut Scene<'_, '_>, ended: &Ended, carried: &Carried) -> Result<(), Refusal> {
+    let recorder = &mut scene.recorder;
+    recorder.add(Role::RunnerTranscript, files::TRANSCRIPT, "text/plain", true);
+    recorder.add(Role::RunnerStderr, files::STDERR, "text/plain", false);
+    recorder.add(Role::RunnerFinalResponse, files::FINAL, "text/markdown", false);
+    let argv: Vec<String> = ended.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let metadata = json!({
+        "provider": carried.provider.as_ref().map(|provider| &provider.name),
+        "version": ended.version,
+        "model": ended.model,
+        "argv": argv,
+        "exit_code": ended.exit,
+        "usage": ended.usage,
+        "elapsed_ms": u64::try_from(ended.elapsed.as_millis()).unwrap_or(u64::MAX),
+    });
+    let written = recorder.write(
+        Role::RunnerMetadata,
+        "runner_metadata.json",
+        "application/json",
+        true,
+        metadata.to_string().as_bytes(),
+    );
+    written.map_err(|error| unrecorded(&error))
+}
+
+/// Writes down the policy of a step: as it was asked for, and as it was in force.
+pub(super) fn record_policy(
+    scene: &mut Scene<'_, '_>,
+    (requested, effective): (&Rules, &Rules),
+    carried: &mut Carried,
+) -> Result<(), Refusal> {
+    carried.policy = Some(sha256(effective.json().to_string().as_bytes()));
+    let text = summary(requested, effective, &carried.record.violations).to_string();
+    let written = scene.recorder.write(
+        Role::PolicySummary,
+        "policy_summary.json",
+        "application/json",
+        true,
+        text.as_bytes(),
+    );
+    written.map_err(|error| unrecorded(&error))
 }
 
 fn tree_of(hex: Option<&String>) -> Option<CommitId> {

@@ -5,6 +5,7 @@ use crate::model::step::Outcome;
 use crate::workspace::refusal::Refusal;
 
 use super::Engine;
+use super::agent::record_policy;
 use super::attempt::{Carried, Course, Scene, interrupted};
 use super::policy::{Rules, Violation};
 use super::program::Bounds;
@@ -51,6 +52,7 @@ impl Engine<'_> {
         if outcome != Outcome::KilledPolicy && carried.outcome == Outcome::KilledPolicy {
             carried.evidence = format!("{}; {}", done.evidence, carried.evidence);
         }
+        record_policy(scene, (&rules, &rules), &mut carried)?;
         Ok(Course::Ended(Box::new(carried)))
     }
 

@@ -14,11 +14,13 @@ use crate::provider::{Ids, Provider};
 use crate::workspace::refusal::Refusal;
 
 use super::Engine;
-use super::agent::until_of_limit;
+use super::agent::{posture, record_policy, until_of_limit};
 use super::attempt::{Carried, Course, Scene, interrupted};
 use super::checking::keep;
 use super::evaluation::{Chosen, Envelope, Evaluated, Evaluation, Planner, Verdict, choose, evaluate};
+use super::policy::Rules;
 use super::prompt::end_of;
+use super::record::ProviderUsed;
 
 /// How many steps before it a planner is shown.
 const WINDOW: usize = 3;
@@ -45,7 +47,9 @@ impl Engine<'_> {
             Chosen::Line(_) | Chosen::Script(_) => None,
         };
         let prompt = self.prompt_text(scene, &asked.prompt)?;
-        let done = self.asked(scene, asked, (chosen, provider.as_ref()), &prompt)?;
+        let requested = Rules::requested(scene.flow, scene.step);
+        let effective = requested.clone().of_planner();
+        let done = self.asked(scene, asked, (chosen, provider.as_ref(), &effective), &prompt)?;
         keep(scene, &done.kept);
         let ruling = match &done.end {
             Verdict::Ruled(ruling) => ruling.clone(),
@@ -57,7 +61,11 @@ impl Engine<'_> {
             }
         };
         let mut carried = Carried::new(ruling.outcome, done.evidence.clone());
-        carried.record.provider = provider.map(|provider| provider.name.as_str().to_owned());
+        carried.provider = provider.map(|provider| ProviderUsed {
+            name: provider.name.as_str().to_owned(),
+            version: done.turns.last().and_then(|turn| turn.version.clone()),
+        });
+        carried.record.provider = carried.provider.as_ref().map(|used| used.name.clone());
         carried.record.usage = usage(&done);
         carried.record.flags = ruling.flags.iter().map(|flag| (*flag).to_owned()).collect();
         if let Some(decision) = &done.decision {
@@ -67,6 +75,7 @@ impl Engine<'_> {
         (carried.record.head, carried.record.tree) = self.here(&scene.context)?;
         carried.workspace = Some((scene.context.clone(), scene.repairs.clone()));
         self.judge_outside(scene, &mut carried)?;
+        record_policy(scene, (&requested, &effective), &mut carried)?;
         Ok(Course::Ended(Box::new(carried)))
     }
 
@@ -74,7 +83,7 @@ impl Engine<'_> {
         &self,
         scene: &Scene<'_, '_>,
         asked: &Evaluate,
-        (chosen, provider): (Chosen<'_>, Option<&Provider>),
+        (chosen, provider, effective): (Chosen<'_>, Option<&Provider>, &Rules),
         prompt: &str,
     ) -> Result<Evaluated, Refusal> {
         let state = &scene.ledger.tip().state;
@@ -87,7 +96,7 @@ impl Engine<'_> {
             (Chosen::Line(line), _) => Planner::Line(line),
             (Chosen::Script(script), _) => Planner::Script(script),
             (Chosen::Agent(_), Some(provider)) => {
-                Planner::Agent { provider, model: None, environment: &own, ids }
+                Planner::Agent { provider, posture: posture(effective), environment: &own, ids }
             }
             (Chosen::Agent(name), None) => {
                 let why = format!("there is no provider {name}");
@@ -136,7 +145,7 @@ impl Engine<'_> {
             since.iter().any(|step| step.record.as_deref().is_some_and(is))
         };
         Ok(Facts {
-            policy_violated: any(|record| !record.violations.is_empty()),
+            policy_violated: since.iter().any(|step| step.outcome == Some(Outcome::KilledPolicy)),
             report_contradicted: any(|record| record.contradicted),
             goldens_open: goldens_open(state),
             nothing_changed: any(|record| record.unchanged) && tree == base,
@@ -179,11 +188,21 @@ impl Engine<'_> {
         let shown = newest.into_iter().rev().map(|step| {
             let response = self.kept(scene, step, "runner_final_response");
             let response = response.filter(|_| step.opcode == Opcode::RunAgent);
+            let record = step.record.as_deref().cloned().unwrap_or_default();
             json!({
                 "step_id": step.id.as_str(),
+                "opcode": step.opcode,
                 "visit": step.visit,
+                "attempt": step.attempt,
                 "outcome": step.outcome.map(word_of),
                 "summary": step.evidence,
+                "provider": record.provider,
+                "exit_codes": record.exit_codes,
+                "failed_cases": record.failed_cases,
+                "violations": record.violations,
+                "blockers": record.blockers,
+                "flags": record.flags,
+                "fix_instructions": record.fix_instructions,
                 "response": response.map(|text| end_of(&String::from_utf8_lossy(&text), SHOWN).to_owned()),
             })
         });
@@ -202,10 +221,15 @@ fn last_agent(scene: &Scene<'_, '_>) -> Option<String> {
     named.or_else(|| last.into_iter().next())
 }
 
-/// The steps since the last EVALUATE.
+/// Whether a planner judged in this step. An attempt that was cut off judged nothing.
+fn is_judged(step: &Step) -> bool {
+    step.opcode == Opcode::Evaluate && step.outcome.is_some_and(|outcome| outcome != Outcome::Error)
+}
+
+/// The steps since a planner judged last.
 fn since(state: &State) -> Vec<&Step> {
     let newest = state.steps.values().rev();
-    newest.take_while(|step| step.opcode != Opcode::Evaluate).collect()
+    newest.take_while(|step| !is_judged(step)).collect()
 }
 
 /// Whether golden files were proposed that nobody approved, and that are still there.
@@ -224,13 +248,13 @@ fn goldens_open(state: &State) -> bool {
 
 /// How many times in a row the outcome was `partial`.
 fn partials(state: &State) -> usize {
-    let judged = state.steps.values().rev().filter(|step| step.opcode == Opcode::Evaluate);
+    let judged = state.steps.values().rev().filter(|step| is_judged(step));
     judged.take_while(|step| step.outcome == Some(Outcome::Partial)).count()
 }
 
 /// The blockers of the last answer, if the worktree is as it was then.
 fn stuck(state: &State, tree: &str) -> BTreeSet<String> {
-    let last = state.steps.values().rev().find(|step| step.opcode == Opcode::Evaluate);
+    let last = state.steps.values().rev().find(|step| is_judged(step));
     let same = last.filter(|step| step.tree() == Some(tree)).and_then(|step| step.record.as_deref());
     same.map(|record| record.blockers.clone()).unwrap_or_default()
 }

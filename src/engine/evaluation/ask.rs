@@ -12,7 +12,7 @@ use crate::engine::record::Role;
 use crate::engine::script::{extract, words};
 use crate::engine::stirred::Stirred;
 use crate::engine::validation::KeptFile;
-use crate::flow::document::{Approval, Execution, Script};
+use crate::flow::document::Script;
 use crate::fsutil;
 use crate::provider::turn::files;
 use crate::provider::{Ended, How, Ids, Posture, Provider, Turn};
@@ -53,8 +53,8 @@ pub(super) fn ask(step: &Evaluation<'_>, question: &Question<'_>, done: &mut Eva
             command(step, question, (Path::new("/bin/sh"), args, None), done)
         }
         Planner::Script(script) => by_script(step, question, script, done),
-        Planner::Agent { provider, model, environment, ids } => {
-            by_agent(step, question, (provider, model, environment, ids), done)
+        Planner::Agent { provider, posture, environment, ids } => {
+            by_agent(step, question, (provider, posture, environment, ids), done)
         }
     }
 }
@@ -117,13 +117,13 @@ fn command(
     })
 }
 
-type Agent<'a> = (&'a Provider, Option<&'a str>, &'a [(OsString, OsString)], Ids<'a>);
+type Agent<'a> = (&'a Provider, Posture, &'a [(OsString, OsString)], Ids<'a>);
 
-/// Runs a turn of an agent, which may only read.
+/// Runs a turn of an agent.
 fn by_agent(
     step: &Evaluation<'_>,
     question: &Question<'_>,
-    (provider, model, environment, ids): Agent<'_>,
+    (provider, posture, environment, ids): Agent<'_>,
     done: &mut Evaluated,
 ) -> io::Result<Heard> {
     let number = question.number;
@@ -137,12 +137,8 @@ fn by_agent(
         provider,
         directory: &step.context.worktree_path,
         prompt: text.as_bytes(),
-        posture: Posture {
-            execution: Execution::ReadOnly,
-            network: None,
-            approval: Approval::DenyInteractive,
-        },
-        model,
+        posture,
+        model: None,
         session: None,
         wall: question.left,
         idle: step.limits.idle,

@@ -23,7 +23,7 @@ use crate::engine::validation::KeptFile;
 use crate::flow::document::Script;
 use crate::flow::ruling::{Decision, Facts, Ruling};
 use crate::fsutil;
-use crate::provider::{Ended, Ids, Provider};
+use crate::provider::{Ended, Ids, Posture, Provider};
 use crate::stop::Stop;
 use crate::supervise::Watchdog;
 use crate::workspace::context::Context;
@@ -77,12 +77,12 @@ pub enum Planner<'a> {
     Line(&'a str),
     /// A script of the base commit.
     Script(&'a Script),
-    /// An agent. It may only read.
+    /// An agent.
     Agent {
         /// Its provider.
         provider: &'a Provider,
-        /// The model, instead of the provider's.
-        model: Option<&'a str>,
+        /// What it may do.
+        posture: Posture,
         /// Variables besides those of the provider.
         environment: &'a [(OsString, OsString)],
         /// The ids.

@@ -28,7 +28,13 @@ const TWO: &str = "  - id: one
 
 impl Field {
     pub(super) fn new(script: &str) -> Self {
+        Self::furnished(script, |_| {})
+    }
+
+    /// Two such hosts, in whose base is what `furnish` commits.
+    pub(super) fn furnished(script: &str, furnish: impl Fn(&Repo)) -> Self {
         let hub = Repo::new();
+        furnish(&hub);
         let bare = hub.beside("hub.git");
         let path = bare.to_str().expect("UTF-8");
         hub.git(["clone", "-q", "--bare", ".", path]);

@@ -7,6 +7,7 @@ mod changed_settings;
 mod control;
 mod crashes;
 mod cut_off;
+mod facts;
 mod first;
 mod forbidden;
 mod gate;
@@ -15,13 +16,19 @@ mod gate_time;
 mod hard;
 mod hosts;
 mod hub;
+mod inputs;
 mod killed;
 mod lacking;
 mod moved_refs;
+mod planner;
+mod policies;
+mod providers;
 mod seed;
 mod steered;
 mod telling;
 mod trust;
+mod validators;
+mod workshop;
 
 use serde_json::Value;
 

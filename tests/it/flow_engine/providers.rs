@@ -1,0 +1,251 @@
+//! RUN_AGENT with each kind of provider, which plays what the real program printed, and sessions that are continued.
+
+use super::agent::with_agent;
+use super::hosts::Field;
+use super::workshop::*;
+use super::*;
+
+const STEP: &str = "  - id: implement
+    opcode: RUN_AGENT
+    agent: scripted
+    prompt: do it
+    model: opus-x
+    allow_empty: true
+    routes: {completed: STOP, error: STOP, killed_timeout: STOP, killed_idle: STOP, killed_policy: STOP}
+";
+
+type Reads = [(&'static str, &'static str)];
+
+const CLAUDE: [(&str, &str); 2] =
+    [("control_response", r#""subtype":"initialize""#), (r#""subtype":"init""#, r#""content":"do it""#)];
+const CODEX: [(&str, &str); 4] = [
+    (r#"{"id":1"#, r#""method":"initialize""#),
+    (r#"{"id":2"#, r#""method":"initialized""#),
+    (r#"{"id":2"#, r#""method":"thread/start""#),
+    (r#"{"id":3"#, r#""text":"do it""#),
+];
+const ACP: [(&str, &str); 3] = [
+    (r#""id":1,"#, r#""method":"initialize""#),
+    (r#""id":2,"#, r#""method":"session/new""#),
+    ("agent_thought_chunk", r#""text":"do it""#),
+];
+
+/// The roles of every turn.
+const ROLES: [&str; 6] = [
+    "prompt",
+    "runner_transcript",
+    "runner_metadata",
+    "policy_summary",
+    "workspace_diff",
+    "workspace_status",
+];
+
+/// CONTRACT 19.1, 19.4, 20.4, 20.10
+#[test]
+fn each_kind_of_provider_carries_out_a_step() {
+    let assist = STEP.replace("    model", "    policy: step.review_assist\n    model");
+    let cases: [(&str, &str, &Reads, &str, &str); 3] = [
+        ("claude", "claude-gated-approved", &CLAUDE, r#""behavior":"allow""#, "2.1.330"),
+        ("codex", "codex-gated-approved", &CODEX, r#""decision":"accept""#, "0.169.0"),
+        ("acp", "acp-claude-gated-approved", &ACP, r#""optionId":"allow-once""#, "0.100.0"),
+    ];
+    for (kind, stream, begin, answer, version) in cases {
+        let repo = Repo::new();
+        // What is asked and answered in between is read by the program after all that it prints.
+        player(&repo, ("scripted", kind), stream, begin, ("", &format!("<{answer}\n.\n")));
+        let run = start(&repo, &flow("implement", &assist));
+        let ran = repo.aynig_ok(["run", "--drain"]);
+        assert_eq!(
+            steps(&repo, &run),
+            ["implement completed STOP"],
+            "{kind}: {} {:?}",
+            told(&ran),
+            ended(&repo, &run)
+        );
+        assert_eq!(repo.git(["show", &format!("{}:work", run.work)]), "work", "{kind}");
+        let record = &ended(&repo, &run)[0]["record"];
+        assert_eq!(record["provider"], "scripted");
+        assert!(
+            record["usage"]["totalTokens"].as_u64().is_some_and(|tokens| tokens >= 36),
+            "{kind}: {record}"
+        );
+        let view = json(&repo.aynig_ok(["flow", "show", &run.slug, "--json"]));
+        assert_eq!(view["totalTokens"], record["usage"]["totalTokens"], "{kind}: {view}");
+        if kind == "claude" {
+            assert!(noted(&repo, "scripted.argv").contains("--model\nopus-x\n"));
+        }
+        if kind == "codex" {
+            assert!(noted(&repo, "scripted.read").contains(r#""model":"opus-x""#));
+        }
+        assert!(!noted(&repo, "scripted.argv").contains("do it"), "{kind}: the prompt is no argument");
+        assert!(noted(&repo, "scripted.read").contains("do it"), "{kind}");
+        let metadata = kept_json(&run, "implement", "runner_metadata.json");
+        assert_eq!((&metadata["version"], &metadata["exit_code"]), (&version.into(), &0.into()), "{kind}");
+        assert!(
+            !metadata["argv"].to_string().contains("do it") && metadata["elapsed_ms"].is_u64(),
+            "{metadata}"
+        );
+        assert!(kept(&run, "implement", "manifest.json").contains(version), "{kind}");
+        let about = std::fs::read(run.directory.join("metadata.json")).expect("a file");
+        let about: Value = serde_json::from_slice(&about).expect("JSON");
+        assert_eq!(about["versions"]["providers"]["scripted"], version, "{about}");
+        let roles = roles(&run, "implement");
+        for role in ROLES.iter().chain(&["runner_stderr", "runner_final_response"]) {
+            assert!(roles.iter().any(|one| one == role), "{kind} {role}: {roles:?}");
+        }
+    }
+}
+
+/// CONTRACT 19.5, 20.4
+#[test]
+fn a_question_of_any_provider_ends_the_step() {
+    let cases: [(&str, &str, &Reads, &str, [&str; 2]); 3] = [
+        (
+            "claude",
+            "claude-gated-approved",
+            &CLAUDE,
+            "can_use_tool",
+            [r#""behavior":"deny""#, r#""subtype":"interrupt""#],
+        ),
+        (
+            "codex",
+            "codex-gated-approved",
+            &CODEX,
+            "requestApproval",
+            [r#""decision":"cancel""#, "turn/interrupt"],
+        ),
+        (
+            "acp",
+            "acp-claude-gated-approved",
+            &ACP,
+            "request_permission",
+            [r#""outcome":"cancelled""#, "session/cancel"],
+        ),
+    ];
+    for (kind, stream, begin, until, [denied, interrupt]) in cases {
+        let repo = Repo::new();
+        player(&repo, ("scripted", kind), stream, begin, (until, &format!("<{denied}\n<{interrupt}\n.\n")));
+        let run = start(&repo, &flow("implement", STEP));
+        repo.aynig_ok(["run", "--drain"]);
+        assert_eq!(steps(&repo, &run), ["implement killed_policy STOP"], "{kind}");
+        let evidence = ended(&repo, &run)[0]["evidence"].as_str().expect("words").to_owned();
+        assert!(evidence.contains("fail_on_prompt"), "{kind}: {evidence}");
+        assert_eq!(end(&repo, &run)[1], "failed");
+    }
+}
+
+/// CONTRACT 20.10, 20.12
+#[test]
+fn a_turn_that_fails_leaves_its_record() {
+    let repo = Repo::new();
+    let usage = r#"echo '{"type":"telemetry.usage","usage":{"promptTokens":5,"completionTokens":2}}'"#;
+    for (script, limit, outcome) in [
+        ("exit 3", "", "error"),
+        ("sleep 600", "    timeout_seconds: 2\n", "killed_timeout"),
+        ("sleep 600", "    idle_seconds: 1\n", "killed_idle"),
+        (
+            r#"echo '{"type":"approval.requested","approvalId":"a","tool":{"id":"1","name":"sh","args":{}}}'; read -r x"#,
+            "",
+            "killed_policy",
+        ),
+    ] {
+        speaker(&repo, "scripted", &format!("echo half >half; echo oops >&2; {usage}; {script}"));
+        let run = start(&repo, &flow("implement", &STEP.replace("    model", &format!("{limit}    model"))));
+        repo.aynig_ok(["run", "--drain"]);
+        assert_eq!(steps(&repo, &run), [format!("implement {outcome} STOP")]);
+        let found = roles(&run, "implement");
+        for role in ROLES.iter().chain(&["runner_stderr"]) {
+            assert!(found.iter().any(|one| one == role), "{outcome} {role}: {found:?}");
+        }
+        assert_eq!(kept(&run, "implement", "prompt.md"), "do it");
+        assert!(kept(&run, "implement", "workspace.diff").contains("b/half"));
+        let manifest = kept_json(&run, "implement", "manifest.json");
+        assert_eq!(
+            (&manifest["termination"], &manifest["provider"]["name"]),
+            (&outcome.into(), &"scripted".into())
+        );
+        let record = &ended(&repo, &run)[0]["record"];
+        assert_eq!(record["usage"]["totalTokens"], 7, "{outcome}: {record}");
+        let roles = record["artifacts"].to_string();
+        for role in ["prompt", "runner_transcript", "runner_stderr", "workspace_diff"] {
+            assert!(roles.contains(role), "{outcome} {role}: {roles}");
+        }
+    }
+}
+
+/// CONTRACT 19.2, 20.4
+#[test]
+fn a_program_that_asks_for_a_later_try_is_tried_later() {
+    let repo = with_agent("cat >/dev/null; echo half >half; exit 75");
+    let run = start(&repo, &flow("implement", STEP));
+    repo.aynig_ok(["run", "--drain"]);
+    assert!(steps(&repo, &run).is_empty());
+    let message = said(&repo, &run);
+    assert!(message.contains("dwp-state: flow-step") && message.contains("dwp-not-before: 20"), "{message}");
+    assert!(!run.worktree.join("half").exists(), "the worktree is as before");
+    let name = repo.rescue();
+    assert_eq!(repo.show(&format!("{name}:half")).trim(), "half");
+}
+
+const AGAIN: &str = "  - id: implement
+    opcode: RUN_AGENT
+    agent: scripted
+    prompt: go
+    session: continue
+    allow_empty: true
+    routes: {completed: ask, error: ask}
+  - id: ask
+    opcode: GATE
+    gate: more
+    routes: {gate_approved: implement, gate_rejected: STOP}
+";
+
+/// Notes each prompt's line in `.git/asked`, begins the session `abc`, and fails if `.git/fail` is there.
+const REMEMBERS: &str = r#"git=$(git rev-parse --git-common-dir); printf '%s\n' "$line" >>"$git/asked"
+echo '{"type":"session","sessionId":"abc"}'; echo more >>work
+if [ -e "$git/fail" ]; then echo '{"type":"turn.status","status":"failed","message":"no"}'; else say done; fi"#;
+
+/// Whether each visit on this host continued the session.
+fn continued(repo: &Repo) -> Vec<bool> {
+    noted(repo, "asked").lines().map(|line| line.contains(r#""sessionId":"abc""#)).collect()
+}
+
+/// CONTRACT 20.28
+#[test]
+fn a_session_is_begun_afresh_if_it_may_not_fit() {
+    for (name, expected) in [("same", true), ("failed", false), ("moved", false)] {
+        let repo = Repo::new();
+        speaker(&repo, "scripted", REMEMBERS);
+        let run = start(&repo, &flow("implement", AGAIN));
+        if name == "failed" {
+            std::fs::write(repo.path.join(".git/fail"), "").expect("a file");
+        }
+        repo.aynig_ok(["run", "--drain"]);
+        assert_eq!(repo.state(&run.driver), "flow-gate", "{name}");
+        repo.aynig_ok(["flow", "approve", &run.slug]);
+        if name == "moved" {
+            std::fs::write(run.worktree.join("mine"), "a person's").expect("a file");
+        }
+        repo.aynig_ok(["run", "--drain"]);
+        assert_eq!(continued(&repo), [false, expected], "{name}");
+    }
+}
+
+/// CONTRACT 20.28
+#[test]
+fn a_session_stays_on_its_host() {
+    let field = Field::furnished("cat >/dev/null", |_| {});
+    let [first, second] = &field.hosts;
+    for host in [first, second] {
+        speaker(host, "scripted", REMEMBERS);
+    }
+    let run = start(first, &flow("implement", AGAIN));
+    first.aynig_ok(["run", "--drain"]);
+    second.aynig_ok(["flow", "approve", &run.slug]);
+    second.aynig_ok(["run", "--drain"]);
+    assert_eq!((continued(first), continued(second)), (vec![false], vec![false]));
+    // The first host knows a session, but the work went on elsewhere.
+    first.aynig_ok(["flow", "approve", &run.slug]);
+    first.aynig_ok(["run", "--drain"]);
+    assert_eq!(continued(first), [false, false]);
+}

@@ -1,0 +1,77 @@
+//! RUN_VALIDATION in a run: builtins of the host, scripts of the base, and how they end.
+
+use super::agent::with_agent;
+use super::workshop::*;
+use super::*;
+
+const STEPS: &str = "  - id: implement
+    opcode: RUN_AGENT
+    agent: scripted
+    prompt: go
+    routes: {completed: test, error: STOP}
+  - id: test
+    opcode: RUN_VALIDATION
+    run: RUN
+    routes: {completed: STOP, error: STOP, killed_timeout: ask, killed_idle: STOP, killed_policy: STOP}
+  - id: ask
+    opcode: GATE
+    gate: result
+    routes: {gate_approved: STOP, gate_rejected: STOP}
+";
+
+fn validated_by(run: &str) -> String {
+    flow("implement", &STEPS.replace("RUN\n", &format!("{run}\n")))
+}
+
+/// CONTRACT 20.10, 20.16
+#[test]
+fn a_builtin_is_a_command_line_of_the_host() {
+    let repo = with_agent("cat >/dev/null; echo x >x");
+    let text = validated_by("[{kind: builtin, name: Unit_Tests}, lint]");
+    let run = start(&repo, &text);
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(
+        steps(&repo, &run),
+        ["implement completed test"],
+        "a host without them leaves the step to others"
+    );
+    assert!(said(&repo, &run).contains("aynig.validator.unit-tests"), "{}", said(&repo, &run));
+    repo.git(["config", "aynig.validator.Unit-Tests", "echo units; test -e x"]);
+    repo.git(["config", "aynig.validator.lint", "echo linted >&2; exit 4"]);
+    let run = start(&repo, &text);
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&repo, &run), ["implement completed test", "test error STOP"]);
+    let end = &ended(&repo, &run)[1];
+    assert_eq!(end["evidence"], "1 of 2 validators failed: lint exited with 4");
+    assert_eq!(end["record"]["exitCodes"], serde_json::json!({"Unit_Tests": 0, "lint": 4}));
+    assert_eq!(kept(&run, "test", "validation_stdout-01-Unit_Tests.txt"), "units\n");
+    assert_eq!(kept(&run, "test", "validation_stderr-02-lint.txt"), "linted\n");
+    let roles = roles(&run, "test");
+    for role in
+        ["validation_report", "validation_stdout", "validation_stderr", "policy_summary", "workspace_diff"]
+    {
+        assert!(roles.iter().any(|one| one == role), "{role}: {roles:?}");
+    }
+}
+
+/// CONTRACT 20.17, 20.21
+#[test]
+fn a_script_is_that_of_the_base_and_its_time_is_limited() {
+    let repo = with_agent(
+        "cat >/dev/null; echo x >x; printf '#!/bin/sh\\necho rewritten' >check.sh; chmod +x check.sh",
+    );
+    repo.command("check.sh", "echo the base; test -e x && sh ./check.sh; [ ! -e slow ] || sleep 600");
+    repo.command("slow.sh", "echo begun; sleep 600");
+    repo.commit_all("checks");
+    let run = start(&repo, &validated_by("[{kind: script, id: unit, entrypoint: check.sh}]"));
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&repo, &run), ["implement completed test", "test completed STOP"]);
+    // What a script runs from the worktree is the agent's.
+    assert_eq!(kept(&run, "test", "validation_stdout-01-unit.txt"), "the base\nrewritten\n");
+    let run = start(&repo, &validated_by("[{kind: script, id: slow, entrypoint: slow.sh, timeout: 1}]"));
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&repo, &run)[1..], ["test killed_timeout ask", "ask"]);
+    assert_eq!(kept(&run, "test", "validation_stdout-01-slow.txt"), "begun\n");
+    let report = kept_json(&run, "test", "validation_report.json");
+    assert_eq!(report["validators"][0]["outcome"], "killed_timeout", "{report}");
+}
