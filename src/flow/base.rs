@@ -14,6 +14,8 @@ pub const MAX_FILE: u64 = 1024 * 1024;
 pub enum Found {
     /// Nothing.
     Nothing,
+    /// Nothing, but the checkout of whoever asks has a file there.
+    Uncommitted,
     /// A file.
     File {
         /// Its content.
@@ -79,14 +81,21 @@ pub fn compare(flow: &Flow, base: &str, files: &BTreeMap<String, Found>) -> Vec<
     for one in uses(flow) {
         let path = one.path();
         let found = files.get(&path).unwrap_or(&Found::Nothing);
+        let (there, commit) = match found {
+            Found::Uncommitted => ("; your checkout has it", "commit it, or name a base that has it"),
+            _ => ("", "commit it, or correct the path"),
+        };
+        let missing = format!("{base} has no {path}{there}");
         match (&one, found) {
-            (Use::Prompt(Prompt { at, kind: PromptKind::Named, text }), Found::Nothing) => notes.warn(
-                *at,
-                format!("{base} has no {path}"),
-                format!("add and commit it, else `{text}` itself is the prompt"),
-            ),
-            (Use::Prompt(Prompt { at, .. }), Found::Nothing) => {
-                notes.fault(*at, format!("{base} has no {path}"), "commit it, or correct the path");
+            (
+                Use::Prompt(Prompt { at, kind: PromptKind::Named, text }),
+                Found::Nothing | Found::Uncommitted,
+            ) => {
+                let instead = format!("add and commit it, else `{text}` itself is the prompt");
+                notes.warn(*at, missing, instead);
+            }
+            (Use::Prompt(Prompt { at, .. }), Found::Nothing | Found::Uncommitted) => {
+                notes.fault(*at, missing, commit);
             }
             (Use::Prompt(Prompt { at, .. }), Found::File { content, .. }) => {
                 match std::str::from_utf8(content) {
@@ -94,10 +103,9 @@ pub fn compare(flow: &Flow, base: &str, files: &BTreeMap<String, Found>) -> Vec<
                     Err(_) => notes.fault(*at, format!("{path} is not UTF-8"), "save it as UTF-8"),
                 }
             }
-            (Use::Script(script), Found::Nothing) => {
-                let at = script.entrypoint.at;
-                let instead = "commit it, or correct the path; scripts are taken from the base commit";
-                notes.fault(at, format!("{base} has no {path}"), instead);
+            (Use::Script(script), Found::Nothing | Found::Uncommitted) => {
+                let instead = format!("{commit}; scripts are taken from the base commit");
+                notes.fault(script.entrypoint.at, missing, instead);
             }
             (Use::Script(script), Found::File { executable: false, .. }) => {
                 let instead = "make it executable: `git add --chmod=+x`, then commit";

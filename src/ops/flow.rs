@@ -85,6 +85,7 @@ pub fn against_base(repo: &Repo, flow: &Flow, base: &str) -> Result<(CommitId, V
             .content_at(commit, &path, MAX_FILE)
             .map_err(|error| Error::because(&format!("read the files of {base}"), &error))?;
         let found = match content {
+            None if repo.top().join(&path).is_file() => Found::Uncommitted,
             None => Found::Nothing,
             Some(Content::File { bytes, executable }) => Found::File { content: bytes, executable },
             Some(Content::Directory | Content::Link(_)) => Found::Other,

@@ -208,3 +208,32 @@ fn inputs_are_given_at_the_start() {
         assert_eq!(request["question"], question, "{arguments:?}");
     }
 }
+
+/// CONTRACT 18.9
+#[test]
+fn a_file_that_only_the_checkout_has_is_pointed_out() {
+    let repo = Repo::new();
+    place_worktrees(&repo);
+    agent(&repo, "scripted", "cat >/dev/null");
+    let step = "  - id: implement\n    opcode: RUN_AGENT\n    agent: scripted\n    prompt: PROMPT\n    routes: {completed: STOP, error: STOP}\n";
+    repo.write("brief.md", "Do it.\n");
+    repo.write(".aynig/prompts/task.fix.v1.md", "Fix it.\n");
+    for (prompt, code, words) in [
+        ("brief.md", 1, vec!["main has no brief.md; your checkout has it", "commit it"]),
+        ("absent.md", 1, vec!["main has no absent.md;"]),
+        ("task.fix.v1", 0, vec!["main has no .aynig/prompts/task.fix.v1.md; your checkout has it"]),
+    ] {
+        std::fs::write(repo.path.join(".git/flow.yaml"), flow("implement", &step.replace("PROMPT", prompt)))
+            .expect("a file");
+        let check = repo.aynig(["flow", "check", ".git/flow.yaml", "--base", "main"]);
+        assert_eq!(check.status.code(), Some(code), "{}", told(&check));
+        let start = repo.aynig(["flow", "start", ".git/flow.yaml", "--base", "main"]);
+        assert_eq!(start.status.success(), code == 0, "{}", told(&start));
+        for output in [check, start] {
+            for word in &words {
+                assert!(told(&output).contains(word), "{word}: {}", told(&output));
+            }
+            assert_eq!(told(&output).contains("your checkout"), prompt != "absent.md", "{}", told(&output));
+        }
+    }
+}
