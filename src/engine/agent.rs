@@ -18,7 +18,7 @@ use crate::stop::Stop;
 use crate::workspace::refusal::Refusal;
 
 use super::attempt::{Carried, Course, Scene, interrupted, unrecorded};
-use super::conclude::wall_seconds;
+use super::limits::time_left;
 use super::policy::{Rules, Violation, summary};
 use super::record::{ProviderUsed, Role};
 use super::salvage::head_of;
@@ -67,10 +67,11 @@ impl Engine<'_> {
             watchdog: Some(&self.watchdog),
         });
         reach(Point::AgentEnded);
-        let outcome = match outcome(&ended, &scene.stop) {
-            Ok(outcome) => outcome,
+        let came = match outcome(&ended, &scene.stop) {
+            Ok(came) => came,
             Err(course) => return course,
         };
+        let outcome = if let Came::To(outcome) = came { outcome } else { Outcome::Error };
         let mut carried = Carried::new(outcome, ended.evidence.clone());
         carried.model.clone_from(&ended.model);
         carried.exit = ended.exit;
@@ -79,6 +80,12 @@ impl Engine<'_> {
         carried.record.outage = ended.outage;
         carried.provider =
             Some(ProviderUsed { name: provider.name.as_str().to_owned(), version: ended.version.clone() });
+        if let Came::Waits(until) = came {
+            self.keep_session(scene, provider.name.as_str(), None);
+            record_turn(scene, &ended, &carried)?;
+            record_policy(scene, (&rules, &rules), &mut carried)?;
+            return Ok(Course::Parked(until, Box::new(carried)));
+        }
         self.take_work(scene, &mut carried, &rules, agent.allow_empty)?;
         let kept = ended.session.as_deref().filter(|_| carried.outcome == Outcome::Completed);
         self.keep_session(scene, provider.name.as_str(), kept);
@@ -92,11 +99,7 @@ impl Engine<'_> {
     /// The longest time of a step, and the longest without a sign of life.
     pub(super) fn times(&self, scene: &Scene<'_, '_>) -> (Option<Duration>, Option<Duration>) {
         let (step, defaults) = (scene.step, &scene.flow.defaults);
-        let state = &scene.ledger.tip().state;
-        let left = scene.flow.limits.wall_seconds.map(|limit| {
-            let spent = Duration::from_secs_f64(wall_seconds(state).max(0.0));
-            Duration::from_secs(limit).saturating_sub(spent).max(Duration::from_secs(1))
-        });
+        let left = time_left(scene.flow, &scene.ledger.tip().state);
         let least = |one: Option<u64>, other: Option<u64>| {
             one.into_iter().chain(other).min().map(Duration::from_secs)
         };
@@ -242,18 +245,25 @@ pub(super) fn until_of_limit(until: Option<i64>) -> i64 {
     until.unwrap_or_else(|| later(15 * LATER)).clamp(later(LATER), later(7 * 86_400))
 }
 
-/// The outcome of a turn, or what else comes of it.
-fn outcome(ended: &Ended, stop: &Stop) -> Result<Outcome, Result<Course, Refusal>> {
-    let later = |seconds: i64| clock::wall_seconds().saturating_add(seconds);
-    match &ended.how {
-        How::Completed => Ok(Outcome::Completed),
-        How::Failed => Ok(Outcome::Error),
-        How::TimedOut(_) => Ok(Outcome::KilledTimeout),
-        How::Idle(_) => Ok(Outcome::KilledIdle),
-        How::Asked(_) => Ok(Outcome::KilledPolicy),
-        How::Limited { until, message } => Err(Ok(Course::Parked(until_of_limit(*until), message.clone()))),
-        How::Later => Err(Ok(Course::Parked(later(LATER), ended.evidence.clone()))),
-        How::Unavailable(why) => Err(Ok(Course::Unable(why.clone()))),
-        How::Stopped(_) => Err(interrupted(stop)),
-    }
+/// What a turn comes to.
+enum Came {
+    /// Its step ends so.
+    To(Outcome),
+    /// It is tried again at this time, in seconds since 1970.
+    Waits(i64),
+}
+
+/// What a turn comes to, or what else becomes of its step.
+fn outcome(ended: &Ended, stop: &Stop) -> Result<Came, Result<Course, Refusal>> {
+    Ok(match &ended.how {
+        How::Completed => Came::To(Outcome::Completed),
+        How::Failed => Came::To(Outcome::Error),
+        How::TimedOut(_) => Came::To(Outcome::KilledTimeout),
+        How::Idle(_) => Came::To(Outcome::KilledIdle),
+        How::Asked(_) => Came::To(Outcome::KilledPolicy),
+        How::Limited { until, .. } => Came::Waits(until_of_limit(*until)),
+        How::Later => Came::Waits(clock::wall_seconds().saturating_add(LATER)),
+        How::Unavailable(why) => return Err(Ok(Course::Unable(why.clone()))),
+        How::Stopped(_) => return Err(interrupted(stop)),
+    })
 }

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::clock::Stopwatch;
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::flow;
 use crate::flow::document::{Act, Flow, Step};
-use crate::flow::due::{Due, due, route};
+use crate::flow::due::{Due, LIMITED, PARKED, due, route};
+use crate::flow::ruling::EVALUATOR_FAILED;
 use crate::journal::JournalError;
 use crate::ledger::fetch::fetch;
 use crate::ledger::{Ledger, LedgerError, Masks};
@@ -22,6 +24,7 @@ use crate::workspace::{Outside, unsettled_words};
 use super::conclude::{Conclusion, Holder};
 use super::driver::{Driver, Next, run_of};
 use super::hear::Hearing;
+use super::limits::time_left;
 use super::record::{self, ProviderUsed, Recorder, for_ledger};
 use super::salvage::head_of;
 use super::{Engine, FLOW, frozen_content, frozen_file, now, open};
@@ -52,8 +55,8 @@ pub enum Ended {
 pub(super) enum Course {
     /// It ended.
     Ended(Box<Carried>),
-    /// It is tried again at this time, in seconds since 1970.
-    Parked(i64, String),
+    /// It is tried again at this time, in seconds since 1970. What it did until then is recorded.
+    Parked(i64, Box<Carried>),
     /// This host cannot carry it out.
     Unable(String),
     /// The run is not to go on.
@@ -95,6 +98,13 @@ impl Carried {
             stays: false,
         }
     }
+
+    /// Records it as an attempt that is tried again, and counts for no retry.
+    pub(super) fn tries_again(&mut self, flag: &str) {
+        self.outcome = Outcome::Error;
+        (self.record.cut_off, self.record.outage) = (true, true);
+        self.record.flags = vec![flag.to_owned()];
+    }
 }
 
 /// A step that is over, before it is recorded.
@@ -125,6 +135,8 @@ pub(super) struct Scene<'a, 'r> {
     pub(super) recorder: Recorder,
     /// Ends the step early.
     pub(super) stop: Stop,
+    /// Since its beginning.
+    pub(super) since: Stopwatch,
 }
 
 impl Scene<'_, '_> {
@@ -258,8 +270,20 @@ impl Engine<'_> {
         let recorder = recorder.map_err(|error| unrecorded(&error))?;
         let hearing = Hearing::of(self.repo, ledger.place(), run.id, &self.stop);
         let stop = hearing.stop().clone();
-        let mut scene =
-            Scene { ledger, flow, step, attempt: id, inputs, context, repairs, outside, recorder, stop };
+        let since = Stopwatch::start();
+        let mut scene = Scene {
+            ledger,
+            flow,
+            step,
+            attempt: id,
+            inputs,
+            context,
+            repairs,
+            outside,
+            recorder,
+            stop,
+            since,
+        };
         let before = scene.context.head_sha.clone();
         let course = match &step.act {
             Act::RunAgent(agent) => self.run_agent(&mut scene, agent),
@@ -268,8 +292,9 @@ impl Engine<'_> {
             Act::Evaluate(asked) => self.evaluate(&mut scene, asked),
             Act::Gate(_) | Act::Stop { .. } => Ok(Course::Halted("it is no step to carry out".to_owned())),
         };
-        let mut course = self.judged(&mut scene, course)?;
-        if let Course::Ended(carried) = &mut course {
+        let course = self.judged(&mut scene, course)?;
+        let mut course = within_limit(&scene, course);
+        if let Course::Ended(carried) | Course::Parked(_, carried) = &mut course {
             carried.record.before = Some(before);
         }
         let Scene { context, recorder, .. } = scene;
@@ -302,21 +327,25 @@ impl Engine<'_> {
                 ended(step, (number, started), *carried, artifacts, (ledger, &attempt.id))?
             }
             Course::Unable(why) => {
+                recorder.discard();
                 let to = head_of(&context);
                 self.put_back(context, to, &why)?;
                 self.end_work(run);
                 return Ok(Ended::Unable(why));
             }
-            Course::Parked(until, why) => {
+            Course::Parked(until, mut carried) => {
+                let why = carried.evidence.clone();
                 let to = head_of(&context);
                 let context = self.put_back(context, to, &why)?;
-                Conclusion {
-                    workspace: Some((context, Vec::new())),
-                    parked: Some((until, why)),
-                    ..Conclusion::default()
-                }
+                (carried.record.head, carried.record.tree) = self.here(&context)?;
+                carried.workspace = Some((context, Vec::new()));
+                carried.tries_again(PARKED);
+                let artifacts = self.recorded(ledger, recorder, &carried, started)?;
+                let ended = ended(step, (number, started), *carried, artifacts, (ledger, &attempt.id))?;
+                Conclusion { parked: Some((until, why)), ..ended }
             }
             Course::Halted(why) => {
+                recorder.leave().map_err(|error| unrecorded(&error))?;
                 let to = head_of(&context);
                 let context = self.put_back(context, to, &why)?;
                 Conclusion { workspace: Some((context, Vec::new())), ..Conclusion::default() }
@@ -395,6 +424,20 @@ impl Engine<'_> {
     }
 }
 
+/// A step that the flow's limit of time ended has not failed: its work stays, and it is tried again when the run goes on.
+fn within_limit(scene: &Scene<'_, '_>, course: Course) -> Course {
+    let Course::Ended(mut carried) = course else { return course };
+    let left = time_left(scene.flow, &scene.ledger.tip().state);
+    let is_over = left.is_some_and(|left| scene.since.elapsed() >= left);
+    let is_ended = carried.outcome == Outcome::KilledTimeout
+        || carried.record.flags.iter().any(|flag| flag == EVALUATOR_FAILED);
+    if is_over && is_ended {
+        carried.evidence = format!("the time of the flow was used up: {}", carried.evidence);
+        carried.tries_again(LIMITED);
+    }
+    Course::Ended(carried)
+}
+
 /// What comes of a step that was stopped: the run is to rest, or this process has to end.
 pub(super) fn interrupted(stop: &Stop) -> Result<Course, Refusal> {
     match stop.cause() {
@@ -429,7 +472,7 @@ fn ended(
     let end = EndedStep {
         number,
         outcome,
-        route: route(step, outcome).ok().map(str::to_owned),
+        route: route(step, outcome).ok().filter(|_| !record.cut_off).map(str::to_owned),
         evidence: Some(evidence),
         record: Record { lease: Some(attempt.to_owned()), ..record },
         artifacts,

@@ -3,15 +3,10 @@
 //! Invariant: the next state follows from the ledger as this very operation leaves it. If the ledger moved meanwhile, all
 //! of it is worked out anew; if the lease is lost, nothing is written.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Map, json};
-
 use crate::contract::ids::{AttemptId, CommitId};
 use crate::crashpoint::{Point, reach};
 use crate::flow::document::{Act, Flow, word_of};
 use crate::flow::due::{Due, due};
-use crate::flow::rounds::{Round, period};
 use crate::flow::substitution::fill;
 use crate::flow::verdict::{status, verdict};
 use crate::git::RefChange;
@@ -28,6 +23,7 @@ use crate::workspace::refusal::{Refusal, Why};
 
 use super::Engine;
 use super::driver::{DONE, Driver, GATE, Next, STEP};
+use super::limits::{halted, number, paused};
 use super::question::{request, required};
 use super::record;
 
@@ -338,85 +334,4 @@ fn gate(state: &State, step: &str, number: u64) -> Next {
         not_before: deadline,
         waits_for,
     }
-}
-
-fn number(value: u64) -> f64 {
-    // Limits are far below 2^32 in whole units; what is above only has to be large.
-    u32::try_from(value).map_or(f64::MAX, f64::from)
-}
-
-fn paused(state: &State, halt: Halt, why: String) -> (Vec<Command>, Next) {
-    let wait = format!("{why}: `aynig flow resume {}`", state.run.slug);
-    let edit = RunEdit { waiting_for: Some(Some(wait.clone())), ..RunEdit::default() };
-    let next =
-        Next { state: GATE, subject: format!("flow-gate: {why}"), not_before: None, waits_for: Some(wait) };
-    (vec![Command::Halt(halt), Command::SetRun(edit)], next)
-}
-
-/// Why a run does not begin its next step: a limit of the flow, or a loop.
-fn halted(flow: &Flow, state: &State) -> Option<(Vec<Command>, Next)> {
-    let counted = || state.steps.values().filter(|step| step.number > state.run.counted_from);
-    let usage = |of: fn(&crate::model::run::Usage) -> f64| -> f64 {
-        counted().filter_map(|step| step.record.as_ref()?.usage.as_ref().map(of)).sum()
-    };
-    let limits = &flow.limits;
-    let reached = [
-        ("wall_seconds", limits.wall_seconds.map(number), wall_seconds(state)),
-        ("tokens", limits.tokens.map(number), usage(|usage| number(usage.total_tokens))),
-        ("cost_usd", limits.cost_usd, usage(|usage| usage.cost_usd.unwrap_or(0.0).max(0.0))),
-    ];
-    for (limit, bound, value) in reached {
-        if let Some(bound) = bound.filter(|bound| value >= *bound) {
-            let why = format!("the limit {limit} of {bound} was reached");
-            return Some(paused(state, Halt::Limit { limit: limit.to_owned(), value, bound }, why));
-        }
-    }
-    let last = counted().next_back()?;
-    let rounds = rounds(state, last.id.as_str());
-    let before = rounds.len().checked_sub(1).and_then(|count| rounds.get(..count))?;
-    let found = period(&rounds).filter(|_| period(before).is_some())?;
-    let evidence = Map::from_iter([
-        ("step".to_owned(), json!(last.id.as_str())),
-        ("period".to_owned(), json!(found)),
-        ("visits".to_owned(), json!(rounds.len())),
-        ("tree".to_owned(), json!(last.tree())),
-    ]);
-    let why = format!("{} goes round in circles", last.id);
-    Some(paused(state, Halt::Stalled(evidence), why))
-}
-
-/// The seconds in which steps were carried out that limits count. Waiting is none.
-#[must_use]
-pub(super) fn wall_seconds(state: &State) -> f64 {
-    let counted = state.steps.values().filter(|step| step.number > state.run.counted_from);
-    let spent = counted.filter(|step| step.opcode != Opcode::Gate).filter_map(|step| {
-        let millis = step.ended_at?.millis() - step.started_at.millis();
-        u64::try_from(millis).ok()
-    });
-    std::time::Duration::from_millis(spent.sum()).as_secs_f64()
-}
-
-/// What the visits of a step left behind, as far as they count for a loop.
-#[must_use]
-pub(super) fn rounds(state: &State, step: &str) -> Vec<Round> {
-    let visits = state.steps.values().filter(|done| {
-        done.id.as_str() == step && done.number > state.run.counted_from && done.outcome.is_some()
-    });
-    let round = |done: &Step| {
-        let record = done.record.as_ref().filter(|record| !record.outage && !record.cut_off)?;
-        Some(Round {
-            tree: record.tree.clone()?,
-            outcome: done.outcome?,
-            exit_codes: record.exit_codes.clone(),
-            failed_cases: record.failed_cases.clone(),
-            blockers: record.blockers.clone(),
-        })
-    };
-    let mut by_visit: BTreeMap<u64, Round> = BTreeMap::new();
-    for done in visits {
-        if let Some(round) = round(done) {
-            by_visit.insert(done.visit, round);
-        }
-    }
-    by_visit.into_values().collect()
 }

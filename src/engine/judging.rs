@@ -56,8 +56,10 @@ impl Engine<'_> {
             Verdict::Stopped => return interrupted(&scene.stop),
             Verdict::Unable(why) => return Ok(Course::Unable(why.clone())),
             Verdict::Later { until, why } => {
-                let until = until_of_limit(*until);
-                return Ok(Course::Parked(until, why.clone()));
+                let mut carried = Carried::new(Outcome::Error, why.clone());
+                carried.record.provider = provider.map(|provider| provider.name.as_str().to_owned());
+                carried.record.usage = usage(&done);
+                return Ok(Course::Parked(until_of_limit(*until), Box::new(carried)));
             }
         };
         let mut carried = Carried::new(ruling.outcome, done.evidence.clone());

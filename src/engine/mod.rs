@@ -16,6 +16,7 @@
 //! | [`start`] | makes a run |
 //! | [`attempt`] | one attempt of the driver: from what is due to its end |
 //! | `conclude` | the transaction that ends it |
+//! | `limits` | when a run rests by itself |
 //! | `agent` | RUN_AGENT |
 //! | `checking` | RUN_VALIDATION |
 //! | `judging` | EVALUATE |
@@ -53,6 +54,7 @@ mod gate;
 pub mod hear;
 mod judging;
 pub mod lacking;
+mod limits;
 mod outside;
 pub mod policy;
 pub(crate) mod program;

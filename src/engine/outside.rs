@@ -102,7 +102,8 @@ impl Engine<'_> {
                 self.workspaces.changed_since(&scene.context, &scene.outside)?;
                 return course;
             }
-            Ok(Course::Parked(_, ref why) | Course::Unable(ref why) | Course::Halted(ref why)) => why.clone(),
+            Ok(Course::Parked(_, ref parked)) => parked.evidence.clone(),
+            Ok(Course::Unable(ref why) | Course::Halted(ref why)) => why.clone(),
             Err(ref refusal) => refusal.message.clone(),
         };
         let mut carried = Carried::new(Outcome::Error, why);

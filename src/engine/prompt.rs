@@ -20,7 +20,7 @@ use crate::workspace::refusal::{Refusal, Why};
 
 use super::Engine;
 use super::attempt::Scene;
-use super::conclude::rounds;
+use super::limits::rounds;
 
 /// The longest prompt file, in bytes.
 const MAX_PROMPT: u64 = 1024 * 1024;
@@ -88,18 +88,14 @@ impl Engine<'_> {
         if !lines.is_empty() {
             let _infallible = write!(whole, "\n\nFiles from earlier steps:{lines}\n");
         }
-        let state = &scene.ledger.tip().state;
-        let mut ids: Vec<&str> = state.steps.values().map(|step| step.id.as_str()).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        for id in ids {
-            if period(&rounds(state, id)).is_some() {
-                let _infallible = write!(
-                    whole,
-                    "\n\nThe last visits of the step {id} left the same files and the same result, again and again. Do something \
-                     else than before, or say what is in the way.\n"
-                );
-            }
+        let rounds = rounds(&scene.ledger.tip().state);
+        if let (Some(_), Some(last)) = (period(&rounds), rounds.last()) {
+            let _infallible = write!(
+                whole,
+                "\n\nThe last rounds of the flow, up to its step {}, left the same files and the same result, again and \
+                 again. Do something else than before, or say what is in the way.\n",
+                last.step
+            );
         }
         Ok(whole)
     }

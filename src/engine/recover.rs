@@ -1,15 +1,21 @@
 //! After an attempt that was cut off (CONTRACT 20.5): its work is saved, its step is tried again as often as it may be,
 //! and the driver goes on.
 
-use bstr::ByteSlice;
+use std::time::Duration;
 
+use bstr::ByteSlice;
+use serde_json::{Map, json};
+
+use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::message::Message;
-use crate::flow::due::{Due, due, route};
+use crate::contract::unable::{handed_back, reason, unable};
+use crate::flow::document::Step;
+use crate::flow::due::{Due, due, route, times_cut_off};
 use crate::ledger::{Ledger, Masks};
-use crate::model::decide::{Command, EndedStep, NewArtifact, StepStart};
+use crate::model::decide::{Command, EndedStep, Halt, NewArtifact, StepStart};
 use crate::model::ids::StepId;
-use crate::model::run::RunStatus;
+use crate::model::run::{RunStatus, Usage};
 use crate::model::state::State;
 use crate::model::step::{Opcode, Outcome, Record};
 use crate::model::time::Timestamp;
@@ -17,17 +23,64 @@ use crate::workspace::refusal::{Refusal, Why};
 
 use super::attempt::{Attempt, Ended, unrecorded};
 use super::conclude::{Conclusion, Holder, STALLED};
+use super::driver::{MOST_READ, Next};
+use super::limits::paused;
 use super::record::{self, Recorder, for_ledger};
 use super::{Engine, FLOW, now};
 
 /// The trailer that names the attempt that was cut off.
 const STALLED_RUN: &str = "dwp-stalled-run";
 
+/// How often in a row it is tried to carry on before a person is asked.
+const MOST_TIMES: usize = 3;
+
+/// What an attempt is known to have used, and its artifacts.
+type Left = (Option<Usage>, Vec<(String, NewArtifact)>);
+
 impl Engine<'_> {
     /// Carries on after an attempt that was cut off. What cannot be done now is handed back, and tried again after a
     /// pause.
+    ///
+    /// What fails here for the same reason the third time in a row waits for a person.
     pub fn recover(&self, attempt: &Attempt) -> Result<Ended, Refusal> {
-        self.carry_on(attempt).or_else(|refusal| self.before_work(attempt, refusal))
+        let ended = self.carry_on(attempt).or_else(|refusal| self.before_work(attempt, refusal))?;
+        match ended {
+            Ended::Unable(why) if self.times_handed_back(attempt.trigger, &why) + 1 >= MOST_TIMES => {
+                let asked = self.ask_person(attempt, &why);
+                Ok(asked.ok().flatten().map_or(Ended::Unable(why), Ended::Declared))
+            }
+            ended => Ok(ended),
+        }
+    }
+
+    /// How often in a row the driver was handed back for this reason.
+    fn times_handed_back(&self, trigger: CommitId, why: &str) -> usize {
+        let commits = self.repo.history(trigger).take(MOST_READ).map_while(Result::ok);
+        let states = commits.filter(|commit| !matches!(Head::read(&commit.facts()), Head::Working(_)));
+        let trailers = states.map(|commit| Message::parse(&commit.message).trailers);
+        let why = reason(why);
+        let same = trailers.take_while(|trailers| {
+            let last = unable(trailers).pop();
+            handed_back(trailers) > 0 && last.is_some_and(|last| Some(last.why) == why)
+        });
+        same.count()
+    }
+
+    /// Pauses the run, and says why.
+    fn ask_person(&self, attempt: &Attempt, why: &str) -> Result<Option<Next>, Refusal> {
+        let (mut ledger, driver, flow) = self.opened(attempt)?;
+        let state = &ledger.tip().state;
+        if state.run.status != RunStatus::Running {
+            return Ok(None);
+        }
+        let evidence = Map::from_iter([("unable".to_owned(), json!(why))]);
+        let (commands, _) = paused(state, Halt::Stalled(evidence), why.to_owned());
+        let conclusion = Conclusion {
+            commands,
+            note: Some(format!("an attempt was cut off: {why}")),
+            ..Conclusion::default()
+        };
+        self.conclude(&mut ledger, &driver, &flow, Holder::Attempt(&attempt.id), &conclusion).map(Some)
     }
 
     fn carry_on(&self, attempt: &Attempt) -> Result<Ended, Refusal> {
@@ -42,34 +95,9 @@ impl Engine<'_> {
         }
         if state.run.status == RunStatus::Running && !has_ended(&state, &lost) {
             conclusion.commands = match due(&flow, &state.run, &state.steps) {
-                Due::Step { step, attempt, .. } => {
-                    let id = StepId::parse(&step.id);
-                    let id = id.map_err(|error| Refusal::new(Why::Failed, error.to_string()))?;
-                    let number = state.run.counts.steps + 1;
-                    let is_last = attempt > step.retries;
-                    let routed = route(step, Outcome::Error).ok().filter(|_| is_last).map(str::to_owned);
-                    let flags = if is_last { vec![STALLED.to_owned()] } else { Vec::new() };
-                    let record = Record {
-                        cut_off: !is_last,
-                        lease: Some(lost),
-                        flags,
-                        outage: true,
-                        ..Record::default()
-                    };
-                    let why = if is_last {
-                        "its attempt was cut off, and no retry is left"
-                    } else {
-                        "its attempt was cut off"
-                    };
-                    let at = now()?;
-                    let artifacts = self.killed_record(&mut ledger, &id, step.opcode(), (at, why))?;
-                    let end = EndedStep {
-                        record,
-                        artifacts,
-                        ..EndedStep::new(number, Outcome::Error, routed, Some(why.to_owned()))
-                    };
-                    let start = StepStart { id, opcode: step.opcode(), started_at: Some(at) };
-                    vec![Command::StartStep(start), Command::EndStep(Box::new(end))]
+                Due::Step { step, visit, .. } => {
+                    let is_last = times_cut_off(&state.steps, &step.id, visit) >= step.retries;
+                    self.cut_off(&mut ledger, step, is_last, (attempt.trigger, lost))?
                 }
                 // The answer that the attempt was to read is still below it.
                 Due::Answer { step, number } => {
@@ -82,22 +110,82 @@ impl Engine<'_> {
         Ok(Ended::Declared(next))
     }
 
-    /// Seals what an attempt that was cut off left on this host, and makes artifacts of it.
+    /// The commands that record a step whose attempt `lost` was cut off.
+    fn cut_off(
+        &self,
+        ledger: &mut Ledger<'_>,
+        step: &Step,
+        is_last: bool,
+        (trigger, lost): (CommitId, String),
+    ) -> Result<Vec<Command>, Refusal> {
+        let id = StepId::parse(&step.id);
+        let id = id.map_err(|error| Refusal::new(Why::Failed, error.to_string()))?;
+        let why =
+            if is_last { "its attempt was cut off, and no retry is left" } else { "its attempt was cut off" };
+        let at = now()?;
+        let lived = i64::try_from(self.lived(trigger, &lost).as_millis()).unwrap_or(i64::MAX);
+        let started = Timestamp::from_millis(at.millis().saturating_sub(lived)).unwrap_or(at);
+        let (usage, artifacts) = self.killed_record(ledger, &id, step.opcode(), ((started, at), why))?;
+        let record = Record {
+            cut_off: !is_last,
+            lease: Some(lost),
+            flags: is_last.then(|| STALLED.to_owned()).into_iter().collect(),
+            outage: true,
+            usage,
+            ..Record::default()
+        };
+        let routed = route(step, Outcome::Error).ok().filter(|_| is_last).map(str::to_owned);
+        let state = &ledger.tip().state;
+        let usage_of = state.nodes.keys().next().map(|node| (*node, None));
+        let number = state.run.counts.steps + 1;
+        let end = EndedStep {
+            record,
+            artifacts,
+            usage_of,
+            ..EndedStep::new(number, Outcome::Error, routed, Some(why.to_owned()))
+        };
+        let start = StepStart { id, opcode: step.opcode(), started_at: Some(started) };
+        Ok(vec![Command::StartStep(start), Command::EndStep(Box::new(end))])
+    }
+
+    /// How long the lease of an attempt was held, by the commits below `trigger`: from its first one to what ended it, at
+    /// the latest to its end.
+    fn lived(&self, trigger: CommitId, attempt: &str) -> Duration {
+        let mut above = i64::MAX;
+        let mut held: Option<(i64, i64)> = None;
+        for commit in self.repo.history(trigger).take(MOST_READ).map_while(Result::ok) {
+            match Head::read(&commit.facts()) {
+                Head::Working(lease) if lease.run_id == attempt => {
+                    let until = held.map_or(above.min(lease.expires_at()), |(_, until)| until);
+                    held = Some((commit.committed_at, until));
+                }
+                _ if held.is_some() => break,
+                _ => {}
+            }
+            above = commit.committed_at;
+        }
+        let seconds = held.and_then(|(from, until)| u64::try_from(until.saturating_sub(from)).ok());
+        Duration::from_secs(seconds.unwrap_or(0))
+    }
+
+    /// Seals what an attempt that was cut off left on this host, and makes artifacts of it. Returns also what it is known
+    /// to have used.
     fn killed_record(
         &self,
         ledger: &mut Ledger<'_>,
         id: &StepId,
         opcode: Opcode,
-        (at, why): (Timestamp, &str),
-    ) -> Result<Vec<(String, NewArtifact)>, Refusal> {
+        ((started_at, at), why): ((Timestamp, Timestamp), &str),
+    ) -> Result<Left, Refusal> {
         let run = ledger.tip().state.run.clone();
         let masks = Masks::of(self.repo, &run.base_sha)?;
         let state = &ledger.tip().state;
         let Some(recorder) = Recorder::killed(&self.directory(run.id), masks, state, id, opcode) else {
-            return Ok(Vec::new());
+            return Ok((None, Vec::new()));
         };
+        let usage = recorder.usage();
         let files = recorder.end(record::Ended {
-            started_at: at,
+            started_at,
             ended: Some((at, Outcome::Error)),
             evidence: Some(why.to_owned()),
             exit: None,
@@ -105,7 +193,7 @@ impl Engine<'_> {
             provider: None,
         });
         let files = files.map_err(|error| unrecorded(&error))?;
-        Ok(for_ledger(ledger, None, Outcome::Error, &files))
+        Ok((usage, for_ledger(ledger, None, Outcome::Error, &files)))
     }
 
     /// The run id of the attempt that was cut off.

@@ -73,6 +73,16 @@ pub fn paths(flow: &Flow) -> BTreeSet<String> {
     uses(flow).iter().map(Use::path).collect()
 }
 
+/// The directories of the scripts that a flow names, which come with them. The top is `""`.
+#[must_use]
+pub fn script_directories(flow: &Flow) -> BTreeSet<String> {
+    let all = uses(flow);
+    let scripts = all.iter().filter(|one| matches!(one, Use::Script(_))).map(Use::path);
+    scripts
+        .map(|path| path.rsplit_once('/').map_or_else(String::new, |(above, _)| above.to_owned()))
+        .collect()
+}
+
 /// Compares a flow with the files of a base commit, whose name is `base`.
 #[must_use]
 pub fn compare(flow: &Flow, base: &str, files: &BTreeMap<String, Found>) -> Vec<Note> {

@@ -73,6 +73,24 @@ pub fn was_cut_off(step: &Done) -> bool {
         && step.record.as_ref().is_some_and(|record| record.cut_off)
 }
 
+/// The flag of an attempt that a usage limit ended: it is tried again when that is over.
+pub const PARKED: &str = "parked";
+
+/// The flag of an attempt that a limit of the flow ended: it is tried again when a person lets the run go on.
+pub const LIMITED: &str = "limited";
+
+/// How many attempts of a visit of a step were cut off: those that its retries count.
+#[must_use]
+pub fn times_cut_off(steps: &BTreeMap<u64, Done>, id: &str, visit: u64) -> u64 {
+    let has_waited = |step: &Done| {
+        let flags = step.record.iter().flat_map(|record| &record.flags);
+        flags.into_iter().any(|flag| flag == PARKED || flag == LIMITED)
+    };
+    let of_visit = steps.values().filter(|step| step.id.as_str() == id && step.visit == visit);
+    let cut_off = of_visit.filter(|step| was_cut_off(step) && !has_waited(step));
+    u64::try_from(cut_off.count()).unwrap_or(u64::MAX)
+}
+
 fn enter<'f>(flow: &'f Flow, run: &Run, steps: &BTreeMap<u64, Done>, target: &str) -> Due<'f> {
     let Some(step) = flow.step(target) else {
         return if target == STOP { Due::End(None) } else { Due::Unknown(target.to_owned()) };

@@ -1,5 +1,7 @@
-//! Tells loops by their effects: a step that is entered again and again, and leaves the same behind. The commands that
-//! run flows call this.
+//! Tells loops by their effects: the steps of a run go the same round again and again, and leave the same behind.
+//!
+//! Why whole rounds are compared, and not the visits of one step: a step that prepares, or one after a rollback, rightly
+//! leaves the same each time, while others get on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,9 +13,14 @@ const TIMES: usize = 3;
 /// The longest period that is looked for.
 const MAX_PERIOD: usize = 5;
 
-/// What a visit of a step left behind. Visits that an outage or a usage limit ended are left out by the caller.
+/// What a visit of a step left behind. Rollbacks, and visits that an outage or a usage limit ended, are left out by the
+/// caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Round {
+    /// The step.
+    pub step: String,
+    /// Whether it is given a prompt, which says that it goes round in circles.
+    pub is_told: bool,
     /// The id of the tree of the snapshot after it.
     pub tree: String,
     /// How it ended.
@@ -26,17 +33,38 @@ pub struct Round {
     pub blockers: BTreeSet<String>,
 }
 
-/// The period of the loop that the visits of a step, the newest last, end with: 1 if the last three are equal, else the
-/// number of visits that repeats three times and has at least two trees.
+/// The period of the loop that these visits, the newest last, end with, in visits of the last step: 1 if all that was
+/// done from one visit of it to the next was the same three times, else the number of visits that repeats three times
+/// and has at least two trees.
 #[must_use]
 pub fn period(rounds: &[Round]) -> Option<usize> {
-    (1..=MAX_PERIOD).find(|period| {
-        let Some(start) = rounds.len().checked_sub(TIMES * period) else { return false };
-        let last = rounds.get(start..).unwrap_or_default();
-        let (first, _) = last.split_at(*period);
+    repeated(rounds).map(|(_, visits)| visits)
+}
+
+/// The same, if whoever works in the loop was told of it and has left the same once more.
+#[must_use]
+pub fn stuck(rounds: &[Round]) -> Option<usize> {
+    let (length, visits) = repeated(rounds)?;
+    let from = rounds.len() - length;
+    let last = rounds.get(from..)?;
+    let told = last.iter().rposition(|round| round.is_told).unwrap_or(length - 1);
+    repeated(rounds.get(..from + told)?).map(|_| visits)
+}
+
+/// How many visits at the end are there three times, and how many of them are of the last step.
+fn repeated(rounds: &[Round]) -> Option<(usize, usize)> {
+    let newest = rounds.last()?;
+    let found = |length: usize| {
+        let last = rounds.get(rounds.len() - TIMES * length..)?;
+        let (first, _) = last.split_at(length);
+        if !last.chunks(length).all(|chunk| chunk == first) {
+            return None;
+        }
+        let visits = first.iter().filter(|round| round.step == newest.step).count();
         let trees: BTreeSet<&str> = first.iter().map(|round| round.tree.as_str()).collect();
-        last.chunks(*period).all(|chunk| chunk == first) && (*period == 1 || trees.len() > 1)
-    })
+        (visits <= MAX_PERIOD && (visits == 1 || trees.len() > 1)).then_some((length, visits))
+    };
+    (1..=rounds.len() / TIMES).find_map(found)
 }
 
 #[cfg(test)]
@@ -47,6 +75,8 @@ mod tests {
     fn rounds(letters: &str, change: impl Fn(&mut Round)) -> Vec<Round> {
         let round = |letter: char| {
             let mut round = Round {
+                step: "work".to_owned(),
+                is_told: true,
                 tree: letter.to_lowercase().to_string(),
                 outcome: Outcome::Partial,
                 exit_codes: BTreeMap::new(),
@@ -96,6 +126,66 @@ mod tests {
         ];
         for change in changes {
             assert_eq!(period(&rounds("aaA", change)), None, "everything counts");
+        }
+    }
+
+    /// Visits in words: the step, and its tree as a letter. `plan` and `work` are agents.
+    fn story(words: &str) -> Vec<Round> {
+        let round = |word: &str| {
+            let (step, tree) = word.split_once(':').expect("a step and a tree");
+            let mut round = rounds(tree, |_| {}).pop().expect("one letter");
+            (round.step, round.is_told) = (step.to_owned(), ["plan", "work"].contains(&step));
+            round
+        };
+        words.split(' ').map(round).collect()
+    }
+
+    /// CONTRACT 18.13
+    #[test]
+    fn whole_rounds_are_compared_and_the_agent_is_told_before_the_run_rests() {
+        for (words, found, rests) in [
+            // Three rounds of an agent that does nothing, and of its test.
+            ("work:a test:a work:a test:a work:a", None, None),
+            ("work:a test:a work:a test:a work:a test:a", Some(1), None),
+            ("work:a test:a work:a test:a work:a test:a work:a", Some(1), Some(1)),
+            ("plan:p work:a test:a work:a test:a work:a test:a", Some(1), None),
+            // It did something else when it was told.
+            ("work:a test:a work:a test:a work:a test:a work:b", None, None),
+            ("work:a test:a work:a test:a work:a test:a work:b test:b work:a", None, None),
+            // The plan is the same each time, the work is not.
+            ("plan:p work:a plan:p work:b plan:p work:c plan:p work:d plan:p", None, None),
+            ("plan:p work:a plan:p work:a plan:p work:a", Some(1), None),
+            ("plan:p work:a plan:p work:a plan:p work:a plan:p", Some(1), Some(1)),
+            // There and back again.
+            (
+                "work:a test:a work:b test:b work:a test:a work:b test:b work:a test:a work:b test:b",
+                Some(2),
+                None,
+            ),
+            ("test:x work:a test:a work:a test:a work:a test:a work:a", Some(1), Some(1)),
+            // It is found where no agent comes next: the next one is told first.
+            (
+                "work:a check:b test:a work:a check:a test:a work:a check:a test:a work:a check:a",
+                Some(1),
+                None,
+            ),
+            ("check:a test:a work:a check:a test:a work:a check:a test:a work:a", Some(1), None),
+            (
+                "check:a test:a work:a check:a test:a work:a check:a test:a work:a check:a test:a",
+                Some(1),
+                None,
+            ),
+            (
+                "check:a test:a work:a check:a test:a work:a check:a test:a work:a check:a test:a work:a",
+                Some(1),
+                Some(1),
+            ),
+            // Nobody is there to be told.
+            ("test:a test:a test:a", Some(1), None),
+            ("test:a test:a test:a test:a", Some(1), Some(1)),
+        ] {
+            let story = story(words);
+            assert_eq!((period(&story), stuck(&story)), (found, rests), "{words}");
         }
     }
 }

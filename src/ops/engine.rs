@@ -9,7 +9,7 @@ use crate::engine::attempt::Attempt;
 pub use crate::engine::attempt::Ended;
 pub use crate::engine::control::{Granted, Reply, Wish};
 pub use crate::engine::start::{Order, Started};
-use crate::flow::base::{MAX_FILE, paths};
+use crate::flow::base::{MAX_FILE, paths, script_directories};
 use crate::flow::document::Flow;
 use crate::git::Repo;
 use crate::git::objects::revspec::Content;
@@ -114,7 +114,33 @@ pub fn check_trust(
             return Err(refused(format!("{path} of the base differs from the one of {name}")));
         }
     }
+    if let Some(path) = beside_scripts(repo, flow, [trusted, base])? {
+        let what =
+            format!("{path} of the base differs from the one of {name}, and is beside a script of the flow");
+        return Err(refused(what));
+    }
     Ok(())
+}
+
+/// The first file that differs between two commits and comes along with a script of a flow (CONTRACT 20.17).
+fn beside_scripts(repo: &Repo, flow: &Flow, commits: [CommitId; 2]) -> Result<Option<String>, Error> {
+    let directories = script_directories(flow);
+    if directories.is_empty() {
+        return Ok(None);
+    }
+    let because =
+        |error: &dyn std::error::Error| Error::because("compare the base with the trusted ref", error);
+    let tree = |commit| repo.commit(commit).map(|commit| commit.tree).map_err(|error| because(&error));
+    let differing =
+        repo.differences(tree(commits[0])?, tree(commits[1])?).map_err(|error| because(&error))?;
+    let comes_along = |path: &str| {
+        directories.iter().any(|directory| match directory.as_str() {
+            "" => !path.contains('/'),
+            above => path.strip_prefix(above).is_some_and(|rest| rest.starts_with('/')),
+        })
+    };
+    let mut paths = differing.iter().map(|one| one.path.to_string());
+    Ok(paths.find(|path| comes_along(path)))
 }
 
 /// The values of a flow's inputs: those that are given as `NAME=VALUE`, or `NAME=@FILE`, and the defaults.

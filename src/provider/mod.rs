@@ -39,5 +39,6 @@ pub mod turn;
 
 pub use find::{find, version};
 pub use name::{Kind, named};
+pub(crate) use record::reported;
 pub use run::run;
 pub use turn::{Ended, How, Ids, Posture, Provider, Question, Turn};

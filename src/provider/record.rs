@@ -4,11 +4,14 @@
 //! how much is left out.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use serde_json::Value;
+
 use super::event::Event;
+use crate::model::run::Usage;
 
 /// What is kept of the beginning of an output, and of its end.
 const HALF: u64 = 16 * 1024 * 1024;
@@ -73,6 +76,17 @@ impl Kept {
         let behind = self.half + u64::try_from(note.len()).unwrap_or(0);
         self.file.write_all_at(&end, behind)
     }
+}
+
+/// What a file of events says last of the tokens and the cost of its turn. `None` if it says nothing.
+pub(crate) fn reported(path: &Path) -> Option<Usage> {
+    let lines = BufReader::new(File::open(path).ok()?).lines().map_while(Result::ok);
+    let events = lines.filter(|line| line.contains("telemetry.usage"));
+    let usage = events.filter_map(|line| {
+        let event: Value = serde_json::from_str(&line).ok()?;
+        (event["type"] == "telemetry.usage").then(|| serde_json::from_value(event["usage"].clone()).ok())?
+    });
+    usage.last()
 }
 
 /// The file of events.

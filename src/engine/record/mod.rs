@@ -40,9 +40,12 @@ use crate::ledger::{Ledger, LedgerError, Masks};
 use crate::model::artifact::ArtifactKind;
 use crate::model::decide::NewArtifact;
 use crate::model::ids::{FileName, NodeId, StepId};
+use crate::model::run::Usage;
 use crate::model::state::State;
 use crate::model::step::{Opcode, Outcome, Step};
 use crate::model::time::Timestamp;
+use crate::provider::reported;
+use crate::provider::turn::files;
 
 /// The media type of a patch.
 const PATCH: &str = "text/x-diff";
@@ -227,6 +230,29 @@ impl Recorder {
     #[must_use]
     pub fn attempt(&self) -> u64 {
         self.attempt
+    }
+
+    /// Removes it: nothing was started.
+    pub fn discard(self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "the record of a step that did not begin stays");
+        }
+    }
+
+    /// Leaves the files without a manifest, masked: no step is recorded.
+    ///
+    /// # Errors
+    /// [`JournalError::File`].
+    pub fn leave(self) -> Result<(), JournalError> {
+        seal_others(&self.path, &self.masks, &[])
+    }
+
+    /// The tokens and cost that turns reported of themselves in the attempt's files.
+    #[must_use]
+    pub fn usage(&self) -> Option<Usage> {
+        let files = file::below(&self.path).into_iter().filter(|path| path.ends_with(files::EVENTS));
+        let found = files.filter_map(|path| reported(&self.path.join(path)));
+        found.reduce(|sum, usage| sum.plus(&usage))
     }
 
     /// Names a file of the directory by its path in it. It is read at the end; one that is missing then is not listed.

@@ -1,6 +1,7 @@
 //! Every field and every proof, by tables. A case is a change of a flow that is fine.
 
 mod proofs;
+mod runs;
 mod steps;
 
 use proptest::prelude::*;

@@ -157,6 +157,7 @@ fn a_host_that_lacks_the_provider_hands_the_step_back() {
     let run = start_with(&repo, &one(""), &["--input", "what=x"]);
     repo.aynig_ok(["run"]);
     assert!(steps(&repo, &run).is_empty());
+    assert!(!run.directory.join("artifacts/implement/1").exists(), "nothing was started");
     assert_eq!(repo.state(&run.driver), "flow-step");
     let message = repo.git(["log", "-1", "--format=%B", &run.driver]);
     assert!(message.contains("aynig-unable:") && message.contains("scripted"), "{message}");
@@ -182,7 +183,7 @@ fn a_usage_limit_of_the_past_does_not_loop() {
     repo.git(["config", "aynig.provider.scripted.protocol", "jsonl"]);
     let run = start_with(&repo, &one(""), &["--input", "what=x"]);
     repo.aynig_ok(["run"]);
-    assert!(steps(&repo, &run).is_empty());
+    assert_eq!(steps(&repo, &run), ["implement error"]);
     let message = repo.git(["log", "-1", "--format=%B", &run.driver]);
     assert!(message.contains("dwp-not-before: 20") && message.contains("enough"), "{message}");
 }

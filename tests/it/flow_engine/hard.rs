@@ -165,7 +165,7 @@ fn a_usage_limit_is_waited_for_and_counts_neither_as_a_visit_nor_as_a_retry() {
     repo.git(["config", "aynig.provider.scripted.protocol", "jsonl"]);
     let run = start(&repo, &one("allow_empty: true, "));
     repo.aynig_ok(["run", "--drain"]);
-    assert!(steps(&repo, &run).is_empty(), "no step has ended");
+    assert_eq!(steps(&repo, &run), ["work error"], "it is tried again");
     let message = repo.git(["log", "-1", "--format=%B", &run.driver]);
     assert!(message.contains("dwp-not-before: ") && message.contains("enough for now"), "{message}");
     let parked = repo.head(&run.driver);
@@ -179,11 +179,11 @@ fn a_usage_limit_is_waited_for_and_counts_neither_as_a_visit_nor_as_a_retry() {
     assert_eq!(repo.head(&run.driver), parked, "nobody asks before the time");
     std::fs::write(repo.path.join(".git/free"), "").expect("a file");
     at("700");
-    assert_eq!(steps(&repo, &run), ["work completed STOP"]);
+    assert_eq!(steps(&repo, &run), ["work error", "work completed STOP"]);
     let shown = json(&repo.aynig_ok(["flow", "show", &run.slug, "--json"]));
     assert_eq!(
-        (&shown["steps"][0]["visit"], &shown["steps"][0]["attempt"]),
-        (&1.into(), &1.into()),
+        (&shown["steps"][1]["visit"], &shown["steps"][1]["attempt"]),
+        (&1.into(), &2.into()),
         "{shown}"
     );
     assert_eq!(shown["verdict"], "succeeded");

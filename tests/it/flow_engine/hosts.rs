@@ -52,7 +52,7 @@ impl Field {
     }
 
     /// Whether both hosts have the same events of record.
-    fn assert_same(&self, run: &Started) {
+    pub(super) fn assert_same(&self, run: &Started) {
         let events = |host: &Repo| {
             host.aynig_ok(["orch", "run", "list"]);
             let lines = out(&host.aynig_ok(["orch", "events", &run.id, "--json"]));

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::agent::agent;
 use super::*;
 
-const FIX: &str = "workflow_id: fix
+pub(super) const FIX: &str = "workflow_id: fix
 version: 1
 entry_step: implement
 defaults:
@@ -39,6 +39,13 @@ steps:
     routes: {completed: STOP, error: STOP}
 ";
 
+/// An agent that needs two tries.
+pub(super) const AGENT: &str =
+    "cat >/dev/null; if [ -e result ]; then echo right >result; else echo wrong >result; fi; echo ok";
+
+/// A planner that believes the validator.
+pub(super) const PLANNER: &str = r#"tr -d ' \n' | grep -q '"unit":0' && echo '{"status":"success"}' || echo '{"status":"partial","fix_instructions":"write right"}'"#;
+
 /// A repository with a validator script, an agent that needs two tries, and a planner that believes the validator.
 fn workshop() -> Repo {
     let repo = Repo::new();
@@ -46,13 +53,8 @@ fn workshop() -> Repo {
     std::fs::set_permissions(repo.path.join("check.sh"), std::fs::Permissions::from_mode(0o755))
         .expect("a mode");
     repo.commit_all("a check");
-    agent(
-        &repo,
-        "scripted",
-        "cat >/dev/null; if [ -e result ]; then echo right >result; else echo wrong >result; fi; echo ok",
-    );
-    let planner = r#"tr -d ' \n' | grep -q '"unit":0' && echo '{"status":"success"}' || echo '{"status":"partial","fix_instructions":"write right"}'"#;
-    repo.git(["config", "aynig.evaluator.planner", planner]);
+    agent(&repo, "scripted", AGENT);
+    repo.git(["config", "aynig.evaluator.planner", PLANNER]);
     repo
 }
 
