@@ -98,7 +98,7 @@ fn an_answer_says_what_was_answered_by_whom_and_what_is_next() {
     let repo = Repo::new();
     let run = start(&repo, &flow("ask", &with("    required: 2\n")));
     let (code, words) = refused(&repo, &["flow", "approve", &run.slug]);
-    assert_eq!(code, Some(2), "{words}");
+    assert_eq!(code, Some(1), "{words}");
     assert!(words.contains("not open yet") && words.contains("`aynig run` opens it"), "{words}");
     repo.aynig_ok(["run", "--drain"]);
     let first = told(&repo.aynig_ok(["flow", "approve", &run.slug]));

@@ -108,18 +108,16 @@ fn what_an_agent_writes_elsewhere_is_no_work_of_the_run() {
     let (top, directory) = (repo.path.display(), run.directory.display());
     let script = format!(
         "cat >/dev/null; echo half >half; echo evil >'{top}/evil'; echo changed >'{top}/README'
-         for file in status.json metadata.json; do echo junk >'{directory}'/$file; done"
+         echo junk >'{directory}'/status.json"
     );
     agent(&repo, "scripted", &script);
     let done = repo.aynig_ok(["run", "--drain"]);
     assert_eq!(steps(&repo, &run), ["implement completed next", "next completed STOP"], "{}", told(&done));
     assert!(!is_kept(&repo, &run, "evil"), "the operator's files are no work");
     assert_eq!(repo.show(&format!("{}:README", run.work)), repo.show("main:README"));
-    for file in ["status.json", "metadata.json"] {
-        let text = std::fs::read(run.directory.join(file)).expect(file);
-        let value: Value = serde_json::from_slice(&text).expect("JSON");
-        assert_eq!(value["run_id"], run.id.as_str(), "{file}: made again from the ledger");
-    }
+    let text = std::fs::read(run.directory.join("status.json")).expect("status.json");
+    let value: Value = serde_json::from_slice(&text).expect("JSON");
+    assert_eq!(value["run_id"], run.id.as_str(), "made again from the ledger");
 }
 
 /// CONTRACT 19.6, 20.4

@@ -50,8 +50,10 @@ fn gone(pid: i32) {
 pub(super) fn kill_in_step(repo: &Repo) {
     let runner = repo.aynig_start(["run"]);
     let [agent, step] = up(repo);
-    runner.signal(Signal::SIGKILL);
+    // Neither sees the end of the other.
+    runner.signal(Signal::SIGSTOP);
     kill(Pid::from_raw(step), Signal::SIGKILL).ok();
+    runner.signal(Signal::SIGKILL);
     runner.finish();
     gone(step);
     gone(agent);

@@ -45,8 +45,9 @@ fn assert_rests(repo: &Repo, run: &Started, why: &str) -> Value {
     assert_eq!(repo.state(&run.driver), "flow-gate");
     let lines = out(&repo.aynig_ok(["orch", "events", &run.id, "--json"]));
     let events = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-    let reached = events.map(|line| line["event"].clone()).filter(|event| event["type"] == "limit.reached");
-    reached.last().unwrap_or_default()
+    let mut reached =
+        events.map(|line| line["event"].clone()).filter(|event| event["type"] == "limit.reached");
+    reached.next_back().unwrap_or_default()
 }
 
 fn work(repo: &Repo, run: &Started) -> String {

@@ -132,7 +132,7 @@ fn a_planner_that_cannot_judge_now_leaves_the_step_for_later() {
     let repo = judged_by("echo '{\"type\":\"limit\",\"until\":4102444800,\"message\":\"enough for today\"}'");
     let run = start(&repo, &flow("implement", STEPS));
     repo.aynig_ok(["run", "--drain"]);
-    assert_eq!(steps(&repo, &run), ["implement completed judge"]);
+    assert_eq!(steps(&repo, &run), ["implement completed judge", "judge error"]);
     let message = said(&repo, &run);
     assert!(message.contains("dwp-not-before: 20") && message.contains("enough for today"), "{message}");
 

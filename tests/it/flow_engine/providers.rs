@@ -179,7 +179,7 @@ fn a_program_that_asks_for_a_later_try_is_tried_later() {
     let repo = with_agent("cat >/dev/null; echo half >half; exit 75");
     let run = start(&repo, &flow("implement", STEP));
     repo.aynig_ok(["run", "--drain"]);
-    assert!(steps(&repo, &run).is_empty());
+    assert_eq!(steps(&repo, &run), ["implement error"], "an attempt that is tried again");
     let message = said(&repo, &run);
     assert!(message.contains("dwp-state: flow-step") && message.contains("dwp-not-before: 20"), "{message}");
     assert!(!run.worktree.join("half").exists(), "the worktree is as before");

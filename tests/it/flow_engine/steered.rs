@@ -75,7 +75,7 @@ fn a_driver_is_not_taken_out_of_its_run_by_hand() {
     }
     assert_eq!(repo.head(&run.driver), before);
     let status = told(&repo.aynig_ok(["status", "--waiting"]));
-    assert!(status.contains(&hint) && !status.contains("aynig answer"), "{status}");
+    assert!(status.contains("aynig flow approve") && !status.contains("aynig answer"), "{status}");
     // Git alone can do so; that is shown, and mended.
     let message = "by hand\n\ndwp-state: flow-done\n";
     repo.branch_from(&run.driver, "moved", message.as_bytes());
@@ -221,7 +221,11 @@ fn whoever_waits_hears_why_this_host_cannot_do_the_step() {
 fn what_cannot_be_done_now_says_what_can() {
     let repo = with_agent(APPENDS);
     let run = start(&repo, &flow("ask", ASK));
-    assert_refused(&repo.aynig(["flow", "approve", &run.slug]), 1, &["ask is due", "aynig run"]);
+    assert_refused(
+        &repo.aynig(["flow", "approve", &run.slug]),
+        1,
+        &["is due, and not open yet", "aynig run"],
+    );
     repo.aynig_ok(["run", "--drain"]);
     let words = told(&repo.aynig_ok(["flow", "resume", &run.slug]));
     assert!(words.contains("waits at ask") && words.contains("aynig flow approve"), "{words}");
