@@ -50,6 +50,26 @@ pub(super) struct Conclusion {
     pub(super) note: Option<String>,
 }
 
+impl Conclusion {
+    /// Puts into the driver's next state what this end adds to it. Returns whether the driver is parked: then nothing
+    /// follows yet.
+    fn shape(&self, after: &State, next: &mut Next) -> bool {
+        let parked = self.parked.as_ref().filter(|_| next.state == STEP);
+        if let Some((until, why)) = parked {
+            next.not_before = Some(*until);
+            next.waits_for = None;
+            next.subject = format!("flow-step: waits: {why}");
+        }
+        if let (Some(note), Some(_)) = (&self.note, &next.waits_for) {
+            next.subject = format!("{}: {note}", next.state);
+        }
+        if let Some(words) = ended_step(&self.commands, after) {
+            next.subject = with_step(next, &words);
+        }
+        parked.is_some()
+    }
+}
+
 /// Who ends.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Holder<'a> {
@@ -96,18 +116,8 @@ impl Engine<'_> {
             };
             let (mut more, mut next) = follow_up(flow, &after);
             self.fill_reason(ledger, &mut more)?;
-            if let (Some((until, why)), STEP) = (&conclusion.parked, next.state) {
-                next.not_before = Some(*until);
-                next.waits_for = None;
-                next.subject = format!("flow-step: waits: {why}");
-            } else {
+            if !conclusion.shape(&after, &mut next) {
                 commands.extend(more);
-            }
-            if let (Some(note), Some(_)) = (&conclusion.note, &next.waits_for) {
-                next.subject = format!("{}: {note}", next.state);
-            }
-            if let Some(words) = ended_step(&conclusion.commands, &after) {
-                next.subject = with_step(&next, &words);
             }
             let attempt = match holder {
                 Holder::Attempt(id) => AttemptId::parse(id.as_bytes()),

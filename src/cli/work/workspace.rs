@@ -204,26 +204,7 @@ pub(crate) fn run(app: &App, arguments: &Workspace) -> Result<Exit, Error> {
             }
         }
         WorkspaceVerb::Snapshot(options) => {
-            let context = find(&options.one)?;
-            if !is_of_this_step(&context.run_id) {
-                persons_only("a snapshot of another run's workspace")?;
-            }
-            if options.accept {
-                for Change { thing, name, how, undo, .. } in workspaces.accept(&context)? {
-                    let what = format!("the {} {name} was {}", thing.word(), how.word());
-                    warn(&format!("accepted: {what} since the last snapshot; this undoes it: {undo}"));
-                }
-            }
-            let snapshot = workspaces.snapshot(&context)?;
-            let is_violated = snapshot.changes.iter().any(|change| change.is_violation);
-            if json {
-                answer_json(&workspaces, &snapshot.context.clone(), Some(Done::of_snapshot(snapshot)))?;
-            } else {
-                snapped(&snapshot);
-            }
-            if is_violated {
-                return Ok(Exit::Failed);
-            }
+            return snapshot(&workspaces, &find(&options.one)?, options.accept, json);
         }
         WorkspaceVerb::Rollback(options) => {
             check_target(options.to.as_deref().unwrap_or(PRE_RUN))?;
@@ -245,6 +226,26 @@ pub(crate) fn run(app: &App, arguments: &Workspace) -> Result<Exit, Error> {
         }
     }
     Ok(Exit::Done)
+}
+
+fn snapshot(all: &Workspaces<'_>, context: &Context, accept: bool, json: bool) -> Result<Exit, Error> {
+    if !is_of_this_step(&context.run_id) {
+        persons_only("a snapshot of another run's workspace")?;
+    }
+    if accept {
+        for Change { thing, name, how, undo, .. } in all.accept(context)? {
+            let what = format!("the {} {name} was {}", thing.word(), how.word());
+            warn(&format!("accepted: {what} since the last snapshot; this undoes it: {undo}"));
+        }
+    }
+    let snapshot = all.snapshot(context)?;
+    let is_violated = snapshot.changes.iter().any(|change| change.is_violation);
+    if json {
+        answer_json(all, &snapshot.context.clone(), Some(Done::of_snapshot(snapshot)))?;
+    } else {
+        snapped(&snapshot);
+    }
+    Ok(if is_violated { Exit::Failed } else { Exit::Done })
 }
 
 fn answer_removal(all: &Workspaces<'_>, removal: &Removal, is_done: bool, json: bool) -> Result<(), Error> {
