@@ -210,7 +210,6 @@ fn a_flow_whatever_the_user_has_configured() {
         .env_clear()
         .env("PATH", std::env::var_os("PATH").expect("a PATH"))
         .env("HOME", &home)
-        .env("AYNIG_ORCH_RUN", "of a step around it")
         .output()
         .expect("aynig runs");
     assert_eq!(files_below(&home), [home.join(".gitconfig")]);

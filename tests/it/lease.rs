@@ -180,7 +180,7 @@ fn a_state_on_top_of_the_lease_ends_it_without_a_landing() {
     repo.release("release");
     let output = runner.finish();
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
-    assert!(out(&output).contains("set while the command ran"), "{}", told(&output));
+    assert!(out(&output).contains("set by the command itself"), "{}", told(&output));
     assert!(!command.lives());
     assert_eq!(repo.head("task"), advanced, "nothing is written on top");
     assert_rescued(&repo);

@@ -134,7 +134,12 @@ fn what_ends_by_itself_in_a_moment_is_not_ended() {
 fn what_forks_without_end_ends() {
     let scratch = Scratch::new();
     let hop = scratch.path("hop");
-    crate::fsutil::replace(&hop, b"echo x >> hops\nenv -i PATH=\"$PATH\" setsid sh hop & exit 0\n").unwrap();
+    // It ends with this process, too, if that is killed.
+    let text = format!(
+        "kill -0 {} || exit\necho x >> hops\nenv -i PATH=\"$PATH\" setsid sh hop & exit 0\n",
+        std::process::id()
+    );
+    crate::fsutil::replace(&hop, text.as_bytes()).unwrap();
     let script = "for i in 1 2 3 4 5; do setsid sh hop & done
         until test $(wc -l < hops) -gt 50; do sleep 0.01; done; exit 0";
     crate::fsutil::replace(&scratch.path("hops"), b"").unwrap();
