@@ -52,10 +52,11 @@ impl<'r> Watch<'r> {
     /// Watches the ledgers that are decided at `place`. A move after this call is heard.
     #[must_use]
     pub fn of(repo: &'r Repo, place: &Place) -> Self {
-        Self::with_bell(repo, place, mpsc::channel())
+        Self { due: clock::monotonic(), ..Self::with_bell(repo, place, mpsc::channel()) }
     }
 
-    /// Watches like [`Self::of`]. A copy of the sender wakes a wait up, as a move does.
+    /// Watches like [`Self::of`], for a caller that has just asked the remote. A copy of the sender wakes a wait up, as a
+    /// move does.
     pub(crate) fn with_bell(repo: &'r Repo, place: &Place, (bell, news): (Sender<()>, Receiver<()>)) -> Self {
         let tell = bell.clone();
         let files = RefWatch::of(repo, &[RUNS], move || {
@@ -65,7 +66,8 @@ impl<'r> Watch<'r> {
             Place::Here => None,
             Place::Remote(remote) => Some(remote.clone()),
         };
-        Self { repo, remote, news, _bell: bell, files, asks: None, due: clock::monotonic(), pause: ASK[0] }
+        let due = clock::monotonic() + ASK[0];
+        Self { repo, remote, news, _bell: bell, files, asks: None, due, pause: ASK[0] }
     }
 
     /// Waits until a ledger may have moved, `limit` at most.

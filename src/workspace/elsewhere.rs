@@ -45,6 +45,15 @@ enum Step {
     Save,
 }
 
+/// When the place of decision is asked for the ledger of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// Now.
+    Now,
+    /// It was a moment ago, by this process. Each question is a connection.
+    Before,
+}
+
 /// Facts about a work branch here and at the remote.
 #[derive(Debug, Clone, Copy)]
 struct Facts {
@@ -136,7 +145,7 @@ impl Workspaces<'_> {
 
     /// Brings a locked workspace up to what the remote that decides its run has of it. Returns what the user should
     /// know.
-    pub(super) fn follow(&self, held: &mut Held) -> Result<Vec<String>, Refusal> {
+    pub(super) fn follow(&self, held: &mut Held, asked: Asked) -> Result<Vec<String>, Refusal> {
         let handle = held.context.handle();
         let trying = format!("bring {handle} up to what other hosts published");
         let because = |error: &dyn std::error::Error| Refusal::because(&trying, error);
@@ -146,7 +155,8 @@ impl Workspaces<'_> {
         else {
             return Ok(Vec::new());
         };
-        match ledger.refresh() {
+        let refreshed = if asked == Asked::Now { ledger.refresh() } else { Ok(()) };
+        match refreshed {
             Ok(()) => {}
             Err(LedgerError::Deleted { .. } | LedgerError::Unknown(_)) => return Ok(Vec::new()),
             Err(error) => {

@@ -9,6 +9,7 @@ use crate::supervise::detach;
 use super::Workspaces;
 use super::change::{Aim, Remade};
 use super::context::{Context, Restore, State, is_numbered};
+use super::elsewhere::Asked;
 use super::refusal::{Refusal, Why};
 use super::remove::leftovers;
 use super::store::Held;
@@ -101,6 +102,11 @@ impl Workspaces<'_> {
 
     /// Locks a workspace that is complete, after what was interrupted in it is finished.
     pub(super) fn ready(&self, context: &Context) -> Result<Held, Refusal> {
+        self.ready_after(context, Asked::Now)
+    }
+
+    /// The same, if the ledger of its run was read by this process.
+    pub(super) fn ready_after(&self, context: &Context, asked: Asked) -> Result<Held, Refusal> {
         let mut held = self.hold(context)?;
         for words in self.carry_on(&mut held)?.into_iter().flatten() {
             (self.options.tell)(&words);
@@ -109,7 +115,7 @@ impl Workspaces<'_> {
             self.discard(&gone);
         }
         let mut held = self.settled(held)?;
-        for words in self.follow(&mut held)? {
+        for words in self.follow(&mut held, asked)? {
             (self.options.tell)(&words);
         }
         Ok(held)

@@ -116,14 +116,13 @@ impl Workspaces<'_> {
     /// Puts what is in the worktree onto the work branch.
     pub fn snapshot(&self, context: &Context) -> Result<Snapshot, Refusal> {
         // The lock is held until the ledger has heard.
-        let (done, repairs, held, _) = self.taken(context)?;
+        let (done, repairs, held, _) = self.taken(self.ready(context)?)?;
         self.hears(&held.context, &repairs);
         Ok(done)
     }
 
-    /// Takes a snapshot. Returns the repairs that the ledger is to hear of besides, the lock, and what there is outside.
-    pub(super) fn taken(&self, context: &Context) -> Result<(Snapshot, Vec<String>, Held, Outside), Refusal> {
-        let mut held = self.ready(context)?;
+    /// Takes a snapshot of a locked workspace. Returns the repairs that the ledger is to hear of besides, the lock, and what there is outside.
+    pub(super) fn taken(&self, mut held: Held) -> Result<(Snapshot, Vec<String>, Held, Outside), Refusal> {
         let (changes, outside) = self.look_outside(&held.context, false)?;
         let (mut done, repairs) = self.taken_of(&mut held)?;
         done.changes = changes;

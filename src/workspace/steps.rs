@@ -16,6 +16,7 @@ use crate::model::workspace::{WorkspaceChange, WorkspacePatch};
 use super::Workspaces;
 use super::change::{Aim, Remade};
 use super::context::Context;
+use super::elsewhere::Asked;
 use super::heard::{same, unheard};
 use super::refusal::{Refusal, Why};
 use super::snapshot::Snapshot;
@@ -33,8 +34,8 @@ impl Workspaces<'_> {
         Ok(created.context)
     }
 
-    /// Takes a snapshot of what others left before a step. The ledger does not hear of it yet. Returns the repairs that it
-    /// is to hear of besides, and what there is outside.
+    /// Takes a snapshot of what others left before a step, which has just read its ledger. The ledger does not hear of
+    /// it yet. Returns the repairs that it is to hear of besides, and what there is outside.
     pub fn snapshot_before_step(
         &self,
         context: &Context,
@@ -47,7 +48,8 @@ impl Workspaces<'_> {
                 "if they are as they should be: `aynig workspace snapshot --accept {handle}`"
             )));
         }
-        self.taken(context).map(|(done, repairs, _, outside)| (done, repairs, outside))
+        let held = self.ready_after(context, Asked::Before)?;
+        self.taken(held).map(|(done, repairs, _, outside)| (done, repairs, outside))
     }
 
     /// Takes a snapshot of what a step left, in the same way.

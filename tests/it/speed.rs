@@ -48,6 +48,10 @@ fn the_bench_makes_its_table() {
     let (git, ours) = connections(&rows[3]);
     assert_eq!(git, 7, "{}", rows[3]);
     assert!((3..=10).contains(&ours), "{}", rows[3]);
+    // For each of three steps of a flow: the pass, the claim, the ledger before and after, and the end. One more pass.
+    let hub = rows.iter().find(|row| row.starts_with("| 3 steps of a flow through a hub")).expect("a row");
+    let (git, ours) = connections(hub);
+    assert!(git == 7 && ours <= 16, "{hub}");
 
     let beside = suite::Sizes { beside: Some(binary()), ..sizes.clone() };
     let mut other = Vec::new();

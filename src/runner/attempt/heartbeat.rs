@@ -85,6 +85,19 @@ pub(crate) fn look(
     judged(repo, claim, head)
 }
 
+/// The state that ended the attempt, if this host has noted it: a program that moves a driver notes what the remote
+/// accepted. The remote is not asked.
+pub(crate) fn known(
+    repo: &Repo,
+    authority: &Authority,
+    claim: &Claim,
+) -> Option<(Ownership, Option<CommitId>)> {
+    let noted = repo.fetched_head(authority.source()?, &claim.branch).ok()??;
+    let (seen, head) = judged(repo, claim, Some(noted)).ok()?;
+    // A note may be older than the lease, and a renewal need not be noted.
+    (!matches!(seen, Ownership::Ours | Ownership::Rewound)).then_some((seen, head))
+}
+
 /// Whether a branch whose HEAD is `head` is still ours.
 fn judged(
     repo: &Repo,

@@ -21,7 +21,7 @@ use crate::runner::attempt::cancel::find;
 use crate::runner::attempt::finished::{Finished, Site};
 use crate::runner::attempt::ground;
 use crate::runner::attempt::ground::{Ground, Taken};
-use crate::runner::attempt::heartbeat::{catch_up, look};
+use crate::runner::attempt::heartbeat::{catch_up, known, look};
 use crate::runner::events::notice::{Left, Outcome};
 use crate::runner::landing::deadline::Deadline;
 use crate::runner::{Context, error_chain};
@@ -152,7 +152,8 @@ impl<'a> End<'a> {
         let seen = if ask {
             look(self.repo, self.context.authority, claim, deadline.share())
         } else {
-            Ok((Ownership::Ours, Some(self.finished.held)))
+            Ok(known(self.repo, self.context.authority, claim)
+                .unwrap_or((Ownership::Ours, Some(self.finished.held))))
         };
         if let Ok((_, Some(head))) = &seen
             && let Some(at) = tried.iter().position(|tried| self.repo.descends(*head, tried.commit))
