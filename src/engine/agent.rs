@@ -1,6 +1,7 @@
 //! RUN_AGENT: a turn of an agent in the worktree (CONTRACT 20.4).
 
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::json;
@@ -22,6 +23,7 @@ use super::limits::time_left;
 use super::policy::{Rules, Violation, summary};
 use super::record::{ProviderUsed, Role};
 use super::salvage::head_of;
+use super::session::Begun;
 use super::{Engine, Stirred};
 
 /// How long a step waits that is to be tried later, if nobody says how long, in seconds.
@@ -37,7 +39,12 @@ impl Engine<'_> {
         let rules = Rules::requested(scene.flow, scene.step);
         let text = self.prompt_text(scene, &agent.prompt)?;
         let evidence = scene.recorder.path().to_owned();
-        let prompt = self.whole_prompt(scene, text, &agent.inputs, &evidence.join("inputs"))?;
+        let mut prompt = self.whole_prompt(scene, text, &agent.inputs, &evidence.join("inputs"))?;
+        let place = agent.continues.then(|| self.session_place(scene, &provider));
+        let session = place.as_ref().map_or(Begun::New, |place| self.session(scene, place));
+        if session.reason().is_some() {
+            self.replay(scene, &mut prompt)?;
+        }
         let recorded =
             scene.recorder.write(Role::Prompt, "prompt.md", "text/markdown", true, prompt.as_bytes());
         recorded.map_err(|error| unrecorded(&error))?;
@@ -48,7 +55,6 @@ impl Engine<'_> {
         let changed = || stirred.has_changed();
         let environment = self.step_environment(scene, &run);
         let node = scene.node().map(|node| node.to_string()).unwrap_or_default();
-        let session = agent.continues.then(|| self.session(scene, provider.name.as_str())).flatten();
         reach(Point::AgentStarts);
         let ended = provider::run(&Turn {
             provider: &provider,
@@ -56,7 +62,7 @@ impl Engine<'_> {
             prompt: prompt.as_bytes(),
             posture: posture(&rules),
             model: agent.model.as_deref(),
-            session: session.as_deref(),
+            session: session.id(),
             wall,
             idle,
             environment: &environment,
@@ -73,6 +79,9 @@ impl Engine<'_> {
         };
         let outcome = if let Came::To(outcome) = came { outcome } else { Outcome::Error };
         let mut carried = Carried::new(outcome, ended.evidence.clone());
+        if let Some(why) = session.reason() {
+            let _infallible = write!(carried.evidence, "; a new session began: {why}");
+        }
         carried.model.clone_from(&ended.model);
         carried.exit = ended.exit;
         carried.record.provider = Some(provider.name.as_str().to_owned());
@@ -81,15 +90,15 @@ impl Engine<'_> {
         carried.provider =
             Some(ProviderUsed { name: provider.name.as_str().to_owned(), version: ended.version.clone() });
         if let Came::Waits(until) = came {
-            self.keep_session(scene, provider.name.as_str(), None);
-            record_turn(scene, &ended, &carried)?;
+            self.keep_session(scene, None, None);
+            record_turn(scene, &ended, &carried, &session)?;
             record_policy(scene, (&rules, &rules), &mut carried)?;
             return Ok(Course::Parked(until, Box::new(carried)));
         }
         self.take_work(scene, &mut carried, &rules, agent.allow_empty)?;
         let kept = ended.session.as_deref().filter(|_| carried.outcome == Outcome::Completed);
-        self.keep_session(scene, provider.name.as_str(), kept);
-        let recorded = record_turn(scene, &ended, &carried)
+        self.keep_session(scene, place, kept);
+        let recorded = record_turn(scene, &ended, &carried, &session)
             .and_then(|()| record_policy(scene, (&rules, &rules), &mut carried));
         // It may have removed its record.
         recorded.or_else(|refusal| if carried.stays { Ok(()) } else { Err(refusal) })?;
@@ -191,7 +200,12 @@ pub(super) fn posture(effective: &Rules) -> Posture {
 }
 
 /// Names what a turn left, and writes down what else is known of it.
-fn record_turn(scene: &mut Scene<'_, '_>, ended: &Ended, carried: &Carried) -> Result<(), Refusal> {
+fn record_turn(
+    scene: &mut Scene<'_, '_>,
+    ended: &Ended,
+    carried: &Carried,
+    session: &Begun,
+) -> Result<(), Refusal> {
     let recorder = &mut scene.recorder;
     recorder.add(Role::RunnerTranscript, files::TRANSCRIPT, "text/plain", true);
     recorder.add(Role::RunnerStderr, files::STDERR, "text/plain", false);
@@ -201,6 +215,8 @@ fn record_turn(scene: &mut Scene<'_, '_>, ended: &Ended, carried: &Carried) -> R
         "provider": carried.provider.as_ref().map(|provider| &provider.name),
         "version": ended.version,
         "model": ended.model,
+        "session": session.word(),
+        "session_reason": session.reason(),
         "argv": argv,
         "exit_code": ended.exit,
         "usage": ended.usage,

@@ -1,27 +1,102 @@
-//! Sessions of agents that a step continues (`session: continue`).
+//! Sessions of agents that a step continues (`session: continue`, CONTRACT 20.28).
 //!
-//! Invariant: a session is continued only where it was begun, by the same provider, in the same worktree, on the very
-//! commit that its last turn left, and if that turn completed. Else the agent begins afresh.
+//! Invariant: a session is continued only on its host, by its program in its version, in its worktree, on the commit
+//! that its last turn left, and if that turn completed. Else the agent gets a new one, with a replay of the earlier turns.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::flow::document::word_of;
 use crate::fsutil;
-use crate::words::error_chain;
+use crate::model::step::Step;
+use crate::provider::{self, Provider};
+use crate::words::{error_chain, pluralize};
+use crate::workspace::refusal::Refusal;
 
 use super::Engine;
-use super::attempt::Scene;
+use super::attempt::{Scene, unrecorded};
+use super::record::Role;
 
-/// A session, and what it goes with. It stays on this host.
+/// The longest replay, in bytes.
+const MAX_REPLAY: usize = 64 * 1024;
+
+/// The file of a replay.
+const REPLAY: &str = "contextpack.md";
+
+/// The circumstances of a session. They stay on this host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Place {
+    host: String,
+    /// Name, kind and command of the provider.
+    provider: String,
+    kind: String,
+    command: PathBuf,
+    /// The version as the program prints it. `None` for a custom program.
+    version: Option<String>,
+    worktree: PathBuf,
+    /// The commit of the work branch.
+    head: String,
+}
+
+/// A session, and where it was left.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Session {
     /// The provider's own id.
     id: String,
-    provider: String,
-    worktree: PathBuf,
-    /// The commit of the work branch after its last turn.
-    head: String,
+    #[serde(flatten)]
+    place: Place,
+}
+
+/// The session of a turn.
+#[derive(Debug)]
+pub(super) enum Begun {
+    /// It is a first one, or the step does not continue any.
+    New,
+    /// The one with this id is continued.
+    Continued(String),
+    /// The recorded one does not fit, for this reason.
+    Renewed(String),
+}
+
+impl Begun {
+    /// The id of a session that is continued.
+    pub(super) fn id(&self) -> Option<&str> {
+        if let Self::Continued(id) = self { Some(id) } else { None }
+    }
+
+    /// The word in the record.
+    pub(super) fn word(&self) -> &'static str {
+        if self.id().is_some() { "continued" } else { "new" }
+    }
+
+    /// The reason for a new session.
+    pub(super) fn reason(&self) -> Option<&str> {
+        if let Self::Renewed(why) = self { Some(why) } else { None }
+    }
+}
+
+impl Place {
+    /// The reason why a session that was left at `self` is not continued at `now`.
+    fn differs(&self, now: &Self) -> Option<String> {
+        let version = |one: &Self| one.version.clone().unwrap_or_else(|| "unknown".to_owned());
+        let program = |one: &Self| (one.provider.clone(), one.kind.clone(), one.command.clone());
+        if self.host != now.host {
+            Some(format!("another host has the last session ({})", self.host))
+        } else if program(self) != program(now) {
+            let name = &self.provider;
+            Some(format!("another program had the last session ({name}: {})", self.command.display()))
+        } else if self.version != now.version {
+            Some(format!("the last session is of version {}, the program is {}", version(self), version(now)))
+        } else if self.worktree != now.worktree {
+            Some(format!("the last session was in {}", self.worktree.display()))
+        } else if self.head != now.head {
+            Some("the work branch has moved since the last session".to_owned())
+        } else {
+            None
+        }
+    }
 }
 
 impl Engine<'_> {
@@ -30,36 +105,106 @@ impl Engine<'_> {
         self.directory(run).path().join("sessions").join(format!("{}.json", scene.step.id))
     }
 
-    /// The session that a turn continues, if there is one that it may.
-    pub(super) fn session(&self, scene: &Scene<'_, '_>, provider: &str) -> Option<String> {
-        let known: Session = serde_json::from_slice(&std::fs::read(self.session_file(scene)).ok()?).ok()?;
-        let context = &scene.context;
-        let fits = known.provider == provider
-            && known.worktree == context.worktree_path
-            && known.head == context.head_sha;
-        fits.then_some(known.id)
+    /// The place of a turn that is about to begin. It asks the program for its version.
+    pub(super) fn session_place(&self, scene: &Scene<'_, '_>, provider: &Provider) -> Place {
+        let program = provider::find(provider).ok();
+        let version = program.and_then(|program| provider::version(provider, &program, &scene.stop));
+        Place {
+            host: host(),
+            provider: provider.name.as_str().to_owned(),
+            kind: provider.kind.protocol().unwrap_or(provider.kind.word()).to_owned(),
+            command: provider.command.clone(),
+            version,
+            worktree: scene.context.worktree_path.clone(),
+            head: scene.context.head_sha.clone(),
+        }
     }
 
-    /// Keeps the session of a turn that completed, whose work is on the branch by now; forgets it otherwise.
-    pub(super) fn keep_session(&self, scene: &Scene<'_, '_>, provider: &str, session: Option<&str>) {
+    /// The session of the next turn at this place.
+    pub(super) fn session(&self, scene: &Scene<'_, '_>, place: &Place) -> Begun {
+        if earlier(scene).next().is_none() {
+            return Begun::New;
+        }
+        let text = std::fs::read(self.session_file(scene)).ok();
+        match text.and_then(|text| serde_json::from_slice::<Session>(&text).ok()) {
+            None => Begun::Renewed("the last visit left no session on this host".to_owned()),
+            Some(session) => {
+                session.place.differs(place).map_or(Begun::Continued(session.id), Begun::Renewed)
+            }
+        }
+    }
+
+    /// Keeps the session of a turn that completed, whose work is on the branch by now; removes it otherwise.
+    pub(super) fn keep_session(&self, scene: &Scene<'_, '_>, place: Option<Place>, session: Option<&str>) {
         let file = self.session_file(scene);
-        let Some(id) = session else {
+        let (Some(place), Some(id)) = (place, session) else {
             let _none = std::fs::remove_file(file);
             return;
         };
-        let session = Session {
-            id: id.to_owned(),
-            provider: provider.to_owned(),
-            worktree: scene.context.worktree_path.clone(),
-            head: scene.context.head_sha.clone(),
-        };
-        let text = serde_json::to_vec(&session).unwrap_or_default();
+        let place = Place { head: scene.context.head_sha.clone(), ..place };
+        let text = serde_json::to_vec(&Session { id: id.to_owned(), place }).unwrap_or_default();
         let kept = file.parent().map_or(Ok(()), fsutil::create_private_dir_all);
         if let Err(error) = kept.and_then(|()| fsutil::replace_private(&file, &text)) {
             tracing::warn!(
                 error = error_chain(&error),
-                "the session is not kept, so the next visit begins afresh"
+                "the session is not kept; the next visit begins a new one"
             );
         }
     }
+
+    /// Writes the replay for a new session: whole turns of earlier visits, the newest that fit. Adds its path to the prompt.
+    pub(super) fn replay(&self, scene: &mut Scene<'_, '_>, prompt: &mut String) -> Result<(), Refusal> {
+        let turns: Vec<String> = earlier(scene).map(|step| self.turn_text(scene, step)).collect();
+        let Some(pack) = packed(&turns) else { return Ok(()) };
+        let written = scene.recorder.write(Role::Contextpack, REPLAY, "text/markdown", true, pack.as_bytes());
+        written.map_err(|error| unrecorded(&error))?;
+        let path = scene.recorder.path().join(REPLAY);
+        let _infallible = write!(
+            prompt,
+            "\n\nThis is a new session. The earlier turns of this step are in a file:\n- {}\n",
+            path.display()
+        );
+        Ok(())
+    }
+
+    /// One turn as text. What this host and the ledger do not have is named.
+    fn turn_text(&self, scene: &Scene<'_, '_>, step: &Step) -> String {
+        let part = |role: &str| {
+            let known = step.record.as_ref().and_then(|record| record.artifact(role));
+            match (known, self.kept(scene, step, role)) {
+                (_, Some(content)) => String::from_utf8_lossy(&content).trim_end().to_owned(),
+                (Some(_), None) => "(not on this host)".to_owned(),
+                (None, None) => "(none)".to_owned(),
+            }
+        };
+        let (prompt, answer) = (part(Role::Prompt.word()), part(Role::RunnerFinalResponse.word()));
+        let outcome = step.outcome.map(|outcome| format!(" ({})", word_of(outcome))).unwrap_or_default();
+        format!("# Turn {}{outcome}\n\n## Prompt\n\n{prompt}\n\n## Answer\n\n{answer}\n", step.visit)
+    }
+}
+
+/// The earlier visits of a step whose turns came to an end, the oldest first.
+fn earlier<'s>(scene: &'s Scene<'_, '_>) -> impl Iterator<Item = &'s Step> {
+    let ended = scene.ledger.tip().state.steps.values().filter(|step| step.ended_at.is_some());
+    let is_turn = |step: &&Step| step.record.as_ref().is_some_and(|record| !record.cut_off);
+    ended.filter(is_turn).filter(|step| step.id.as_str() == scene.step.id)
+}
+
+/// The newest turns that fit into a replay.
+fn packed(turns: &[String]) -> Option<String> {
+    let note = |left: usize| match left {
+        0 => String::new(),
+        left => format!("{} left out here.\n\n", pluralize(left, "earlier turn")),
+    };
+    let fits = |from: &usize| {
+        let length: usize = turns[*from..].iter().map(|turn| turn.len() + 1).sum();
+        note(*from).len() + length <= MAX_REPLAY
+    };
+    let from = (0..turns.len()).find(fits)?;
+    Some(note(from) + &turns[from..].join("\n"))
+}
+
+/// The name of this host.
+fn host() -> String {
+    hostname::get().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }

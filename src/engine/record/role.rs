@@ -18,6 +18,8 @@ const MAX_FILE: u64 = 4 * 1024 * 1024;
 pub enum Role {
     /// What was sent to the provider, or the envelope that a planner read.
     Prompt,
+    /// The replay of earlier turns for a new session.
+    Contextpack,
     /// What the provider's program printed.
     RunnerTranscript,
     /// The agent's final answer.
@@ -50,8 +52,9 @@ pub enum Role {
 
 impl Role {
     /// All roles.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Prompt,
+        Self::Contextpack,
         Self::RunnerTranscript,
         Self::RunnerFinalResponse,
         Self::RunnerStderr,
@@ -73,6 +76,7 @@ impl Role {
     pub fn word(self) -> &'static str {
         match self {
             Self::Prompt => "prompt",
+            Self::Contextpack => "contextpack",
             Self::RunnerTranscript => "runner_transcript",
             Self::RunnerFinalResponse => "runner_final_response",
             Self::RunnerStderr => "runner_stderr",
@@ -101,6 +105,7 @@ impl Role {
     pub fn kind(self) -> ArtifactKind {
         match self {
             Self::Prompt => ArtifactKind::Prompt,
+            Self::Contextpack => ArtifactKind::Contextpack,
             Self::RunnerTranscript => ArtifactKind::Transcript,
             Self::RunnerStderr
             | Self::RunnerMetadata
@@ -124,6 +129,7 @@ impl Role {
     pub fn in_ledger(self, outcome: Outcome) -> Option<u64> {
         match self {
             Self::Prompt
+            | Self::Contextpack
             | Self::RunnerFinalResponse
             | Self::ValidationReport
             | Self::PlannerDecision

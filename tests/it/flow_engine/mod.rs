@@ -30,6 +30,7 @@ mod providers;
 mod seed;
 mod steered;
 mod telling;
+mod sessions;
 mod trust;
 mod validators;
 mod whole;

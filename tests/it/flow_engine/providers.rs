@@ -1,7 +1,6 @@
-//! RUN_AGENT with each kind of provider, which plays what the real program printed, and sessions that are continued.
+//! RUN_AGENT with each kind of provider, which plays the output of the real program.
 
 use super::agent::with_agent;
-use super::hosts::Field;
 use super::workshop::*;
 use super::*;
 
@@ -16,7 +15,7 @@ const STEP: &str = "  - id: implement
 
 type Reads = [(&'static str, &'static str)];
 
-const CLAUDE: [(&str, &str); 2] =
+pub(super) const CLAUDE: [(&str, &str); 2] =
     [("control_response", r#""subtype":"initialize""#), (r#""subtype":"init""#, r#""content":"do it""#)];
 const CODEX: [(&str, &str); 4] = [
     (r#"{"id":1"#, r#""method":"initialize""#),
@@ -185,67 +184,4 @@ fn a_program_that_asks_for_a_later_try_is_tried_later() {
     assert!(!run.worktree.join("half").exists(), "the worktree is as before");
     let name = repo.rescue();
     assert_eq!(repo.show(&format!("{name}:half")).trim(), "half");
-}
-
-const AGAIN: &str = "  - id: implement
-    opcode: RUN_AGENT
-    agent: scripted
-    prompt: go
-    session: continue
-    allow_empty: true
-    routes: {completed: ask, error: ask}
-  - id: ask
-    opcode: GATE
-    gate: more
-    routes: {gate_approved: implement, gate_rejected: STOP}
-";
-
-/// Notes each prompt's line in `.git/asked`, begins the session `abc`, and fails if `.git/fail` is there.
-const REMEMBERS: &str = r#"git=$(git rev-parse --git-common-dir); printf '%s\n' "$line" >>"$git/asked"
-echo '{"type":"session","sessionId":"abc"}'; echo more >>work
-if [ -e "$git/fail" ]; then echo '{"type":"turn.status","status":"failed","message":"no"}'; else say done; fi"#;
-
-/// Whether each visit on this host continued the session.
-fn continued(repo: &Repo) -> Vec<bool> {
-    noted(repo, "asked").lines().map(|line| line.contains(r#""sessionId":"abc""#)).collect()
-}
-
-/// CONTRACT 20.28
-#[test]
-fn a_session_is_begun_afresh_if_it_may_not_fit() {
-    for (name, expected) in [("same", true), ("failed", false), ("moved", false)] {
-        let repo = Repo::new();
-        speaker(&repo, "scripted", REMEMBERS);
-        let run = start(&repo, &flow("implement", AGAIN));
-        if name == "failed" {
-            std::fs::write(repo.path.join(".git/fail"), "").expect("a file");
-        }
-        repo.aynig_ok(["run", "--drain"]);
-        assert_eq!(repo.state(&run.driver), "flow-gate", "{name}");
-        repo.aynig_ok(["flow", "approve", &run.slug]);
-        if name == "moved" {
-            std::fs::write(run.worktree.join("mine"), "a person's").expect("a file");
-        }
-        repo.aynig_ok(["run", "--drain"]);
-        assert_eq!(continued(&repo), [false, expected], "{name}");
-    }
-}
-
-/// CONTRACT 20.28
-#[test]
-fn a_session_stays_on_its_host() {
-    let field = Field::furnished("cat >/dev/null", |_| {});
-    let [first, second] = &field.hosts;
-    for host in [first, second] {
-        speaker(host, "scripted", REMEMBERS);
-    }
-    let run = start(first, &flow("implement", AGAIN));
-    first.aynig_ok(["run", "--drain"]);
-    second.aynig_ok(["flow", "approve", &run.slug]);
-    second.aynig_ok(["run", "--drain"]);
-    assert_eq!((continued(first), continued(second)), (vec![false], vec![false]));
-    // The first host knows a session, but the work went on elsewhere.
-    first.aynig_ok(["flow", "approve", &run.slug]);
-    first.aynig_ok(["run", "--drain"]);
-    assert_eq!(continued(first), [false, false]);
 }

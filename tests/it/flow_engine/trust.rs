@@ -1,6 +1,6 @@
-//! Where commands are taken from a trusted ref, and what agents keep between visits.
+//! Commands from a trusted ref, and the record of a gate.
 
-use super::agent::{agent, with_agent};
+use super::agent::with_agent;
 use super::*;
 
 const STEP: &str = "  - id: implement
@@ -38,31 +38,6 @@ fn a_flow_that_is_not_of_the_trusted_ref_is_not_started() {
     repo.aynig_ok(["run", "--drain"]);
     let driver = started["driver"].as_str().expect("a name");
     assert_eq!(repo.state(driver), "flow-done");
-}
-
-/// CONTRACT 20.28
-#[test]
-fn a_session_is_continued_where_its_work_is() {
-    let repo = Repo::new();
-    let script = "read -r line; printf '%s\\n' \"$line\" >>\"$(git rev-parse --git-common-dir)/asked\"\n\
-        echo '{\"type\":\"session\",\"sessionId\":\"abc\"}'\necho '{\"type\":\"message.assistant.final\",\"content\":\"done\"}'";
-    agent(&repo, "scripted", script);
-    repo.git(["config", "aynig.provider.scripted.protocol", "jsonl"]);
-    let twice = STEP
-        .replace("allow_empty: true", "session: continue\n    allow_empty: true")
-        .replace("completed: STOP", "completed: ask")
-        + "  - id: ask\n    opcode: GATE\n    gate: more\n    routes: {gate_approved: implement, gate_rejected: STOP}\n";
-    let run = start(&repo, &flow("implement", &twice));
-    repo.aynig_ok(["run", "--drain"]);
-    repo.aynig_ok(["flow", "approve", &run.slug]);
-    repo.aynig_ok(["run", "--drain"]);
-    let asked = std::fs::read_to_string(repo.path.join(".git/asked")).expect("prompts");
-    let lines: Vec<&str> = asked.lines().collect();
-    assert_eq!(lines.len(), 2, "{asked}");
-    assert!(
-        !lines[0].contains("\"sessionId\":\"abc\"") && lines[1].contains("\"sessionId\":\"abc\""),
-        "{asked}"
-    );
 }
 
 /// CONTRACT 20.6
