@@ -19,7 +19,7 @@
 //! | `judge` | how a turn ended |
 //! | [`environment`] | an allow-list |
 //! | `lines`, `record` | bounded lines and files |
-//! | [`find`](find()) | where the program is |
+//! | [`find`](find()), [`versions`] | the program, and its versions that are known to work |
 
 mod child;
 mod dialects;
@@ -36,6 +36,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 pub mod turn;
+pub mod versions;
 
 pub use find::{find, version};
 pub use name::{Kind, named};

@@ -445,7 +445,7 @@ fn agents(scenes: &mut Scenes) {
     let repo = Repo::new();
     let mut stage = Stage { repo: &repo, scenes };
     let path = repo.path.join(".git/agent");
-    let script = r#"[ "$1" = --version ] && echo 1 && exit
+    let script = r#"[ "$1" = --version ] && echo 1.0 && exit
         echo '{"id":1,"result":{}}'
         echo '{"id":2,"result":{"thread":{"id":"s"},"model":"m"}}'
         echo '{"id":3,"result":{"turn":{"id":"t"}}}'

@@ -63,6 +63,45 @@ fn providers_are_listed_with_their_programs() {
     assert!(!repo.path.join("asked").exists());
 }
 
+/// CONTRACT 19.11
+#[test]
+fn versions_have_bounds() {
+    let repo = Repo::new();
+    let claude = program(&repo, "claude", "cat \"$0.version\"");
+    configure(&repo, "claude", &[("command", claude.to_str().expect("UTF-8"))]);
+    let acp = program(&repo, "some-agent", "echo 1.2.3");
+    configure(&repo, "some", &[("kind", "acp"), ("command", acp.to_str().expect("UTF-8"))]);
+    custom(&repo, "mine", "echo OK");
+    for (version, is, words) in [
+        ("2.1.330 (Claude Code)", "known", "known to work"),
+        ("2.1.197 (Claude Code)", "older", "older than 2.1.330, the oldest version known to work"),
+        ("2.1.1000 (Claude Code)", "newer", "newer than 2.1.330, the newest version known to work"),
+    ] {
+        std::fs::write(claude.with_extension("version"), format!("{version}\n")).expect("a file");
+        for verb in ["list", "check"] {
+            let (_, all) = rows(&repo, &["provider", verb]);
+            let of = |name: &str| all.iter().find(|row| row["name"] == name).expect("a row");
+            let claude = of("claude");
+            assert_eq!((&claude["programVersion"], &claude["versionIs"]), (&version.into(), &is.into()));
+            assert_eq!(
+                (&claude["oldestKnown"], &claude["newestKnown"]),
+                (&"2.1.330".into(), &"2.1.330".into())
+            );
+            for name in ["some", "mine"] {
+                let (is, oldest) = (&of(name)["versionIs"], &of(name)["oldestKnown"]);
+                assert_eq!((is, oldest), (&Value::Null, &Value::Null), "{name}");
+            }
+            assert_eq!(of("some")["programVersion"], "1.2.3");
+            let text = out(&repo.aynig(["provider", verb, "claude"].into_iter().take(if verb == "list" {
+                2
+            } else {
+                3
+            })));
+            assert!(text.contains(version) && text.contains(words), "{verb}: {text}");
+        }
+    }
+}
+
 /// CONTRACT 19.10
 #[test]
 fn settings_that_are_wrong_are_reported_with_their_place() {

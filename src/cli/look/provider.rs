@@ -5,6 +5,7 @@ use serde::Serialize;
 use aynig::ops::app::App;
 use aynig::ops::error::Error;
 use aynig::ops::provider::{Found, all, check};
+use aynig::provider::versions::{Bounds, Standing, bounds, standing};
 use aynig::provider::{Ended, How};
 use aynig::supervise::Watchdog;
 
@@ -32,6 +33,9 @@ struct Row<'a> {
     command: Option<String>,
     program: Option<String>,
     program_version: Option<&'a str>,
+    version_is: Option<&'static str>,
+    oldest_known: Option<&'static str>,
+    newest_known: Option<&'static str>,
     model: Option<&'a str>,
     configured: bool,
     reason: Option<&'a str>,
@@ -61,6 +65,7 @@ struct Checked<'a> {
 
 fn row(found: &Found) -> Row<'_> {
     let provider = found.provider.as_ref();
+    let bounds = provider.and_then(bounds);
     Row {
         name: found.name.as_str(),
         kind: provider.map(|one| one.kind.word()),
@@ -68,6 +73,9 @@ fn row(found: &Found) -> Row<'_> {
         command: provider.map(|one| one.command.display().to_string()),
         program: found.program.as_ref().map(|path| path.display().to_string()),
         program_version: found.version.as_deref(),
+        version_is: compared(found).map(|(_, is)| is.word()),
+        oldest_known: bounds.map(|bounds| bounds.oldest),
+        newest_known: bounds.map(|bounds| bounds.newest),
         model: provider.and_then(|one| one.model.as_deref()),
         configured: found.is_configured,
         reason: found.reason.as_deref(),
@@ -88,17 +96,38 @@ fn checked<'a>(found: &'a Found, ended: Option<&'a Ended>) -> CheckedRow<'a> {
     CheckedRow { row: row(found), check }
 }
 
+/// The version of a program in relation to its bounds, if both are known.
+fn compared(found: &Found) -> Option<(Bounds, Standing)> {
+    let bounds = bounds(found.provider.as_ref()?)?;
+    Some((bounds, standing(bounds, found.version.as_deref()?)?))
+}
+
+/// The version of a program, with the bound that it exceeds.
+fn version_words(found: &Found) -> String {
+    let version = found.version.as_deref().unwrap_or_default();
+    match compared(found) {
+        None => version.to_owned(),
+        Some((_, Standing::Known)) => format!("{version}, known to work"),
+        Some((Bounds { oldest, .. }, Standing::Older)) => {
+            format!("{version}, older than {oldest}, the oldest version known to work")
+        }
+        Some((Bounds { newest, .. }, Standing::Newer)) => {
+            format!("{version}, newer than {newest}, the newest version known to work")
+        }
+    }
+}
+
 /// Name, kind, program and version on one line.
 fn line(found: &Found) -> String {
     let kind = found.provider.as_ref().map_or("?", |one| one.kind.protocol().unwrap_or(one.kind.word()));
     let name = ui::sanitize(found.name.as_str());
     let rest = match (&found.program, &found.reason) {
         (Some(program), None) => {
-            let version = found.version.as_deref().unwrap_or_default();
+            let version = version_words(found);
             format!(
                 "{}  {}",
                 ui::sanitize(&program.display().to_string()),
-                styled(FAINT, ui::sanitize(version))
+                styled(FAINT, ui::sanitize(&version))
             )
         }
         (_, reason) => {
