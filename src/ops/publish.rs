@@ -8,7 +8,7 @@ use crate::ledger::{Place, Tip};
 use crate::model::ids::RunId;
 use crate::model::run::Verdict;
 use crate::model::state::State;
-use crate::model::step::Opcode;
+use crate::model::step::{Opcode, Outcome, Step};
 pub use crate::publish::Published;
 use crate::publish::Request;
 use crate::workspace::Workspaces;
@@ -40,6 +40,8 @@ pub struct Asked<'a> {
     pub squash: bool,
     /// Whether a new proposal is a draft.
     pub draft: bool,
+    /// Whether work is published that did not succeed.
+    pub unsuccessful: bool,
     /// The remote.
     pub remote: Option<&'a RemoteName>,
 }
@@ -62,10 +64,21 @@ pub fn publish(
     repo: &Repo,
     workspaces: &Workspaces<'_>,
     asked: &Asked<'_>,
-    fetch: impl FnOnce() -> Result<(), Error>,
+    fetch: impl Fn() -> Result<(), Error>,
 ) -> Result<Published, Error> {
-    let context = find(workspaces, asked, fetch)?;
-    let state = state_of(repo, &context);
+    let context = find(workspaces, asked, &fetch)?;
+    let mut state = state_of(repo, &context);
+    if decider(repo, state.as_ref()).is_some() {
+        fetch()?;
+        state = state_of(repo, &context);
+    }
+    let obstacle = state.as_ref().and_then(obstacle);
+    if let (Some(why), false) = (&obstacle, asked.unsuccessful) {
+        let slug = &context.slug;
+        return Err(Error::failed(format!("{why}; nothing was published"))
+            .hint(format!("`aynig flow log {slug}` shows the reason; `aynig flow resume {slug} --from STEP` carries the run on"))
+            .hint(format!("or publish the work as it is: `aynig publish {slug} --unsuccessful`")));
+    }
     let remote = remote(repo, asked.remote, state.as_ref())?;
     repo.namespace().map_err(|error| Error::setup(format!("{error}; nothing was changed")))?;
     let request = Request {
@@ -79,25 +92,35 @@ pub fn publish(
     };
     let mut published = crate::publish::publish(workspaces, &context, &request)?;
     let handle = context.handle();
-    let about = state.iter().flat_map(|state| of_run(state, &handle));
+    let about = obstacle.or_else(|| open_step(state.as_ref()?, &handle));
     let unchanged = (published.commit.is_some() && published.context.head_sha == context.base_sha)
         .then(|| format!("{handle} has no change: its newest commit is its base"));
     let dirty = published.is_dirty.then(|| {
         format!("{handle} has changes that are not committed, and not published: `aynig workspace snapshot {handle}` commits them")
     });
-    published.notes.splice(0..0, about.chain(unchanged).chain(dirty));
+    published.notes.splice(0..0, about.into_iter().chain(unchanged).chain(dirty));
     Ok(published)
 }
 
-/// What the reader of a proposal should know of the run: a step under way, an open gate, and an end that is no success.
-fn of_run(state: &State, handle: &str) -> Option<String> {
-    if let Some(verdict) = state.run.verdict.filter(|verdict| *verdict != Verdict::Succeeded) {
-        let slug = &state.run.slug;
-        return Some(format!(
-            "run {slug} has not succeeded ({}), and its work is published all the same: `aynig flow log {slug}` tells why",
-            verdict.word()
-        ));
+/// The reason why the work of a run is published only on request: an end without success, or a step that broke its policy
+/// since the last rollback of a run that has not ended.
+fn obstacle(state: &State) -> Option<String> {
+    let slug = &state.run.slug;
+    match state.run.verdict {
+        Some(Verdict::Succeeded) => None,
+        Some(verdict) => Some(format!("run {slug} has not succeeded ({})", verdict.word())),
+        None => {
+            let is_rollback =
+                |step: &&Step| step.opcode == Opcode::Rollback && step.outcome == Some(Outcome::Completed);
+            let since = state.steps.values().rev().take_while(|step| !is_rollback(step));
+            let broken = since.into_iter().find(|step| step.outcome == Some(Outcome::KilledPolicy))?;
+            Some(format!("step {} ({}) of run {slug} ended as killed_policy", broken.number, broken.id))
+        }
     }
+}
+
+/// A warning about a step under way, or an open gate.
+fn open_step(state: &State, handle: &str) -> Option<String> {
     let step = state.steps.values().next_back().filter(|step| step.ended_at.is_none())?;
     Some(match step.opcode {
         Opcode::Gate => format!(
@@ -115,7 +138,7 @@ fn of_run(state: &State, handle: &str) -> Option<String> {
 fn find(
     workspaces: &Workspaces<'_>,
     asked: &Asked<'_>,
-    fetch: impl FnOnce() -> Result<(), Error>,
+    fetch: impl Fn() -> Result<(), Error>,
 ) -> Result<Context, Error> {
     let below = |name: &str| {
         let mut named = asked.run.to_owned();
@@ -149,6 +172,15 @@ fn state_of(repo: &Repo, context: &Context) -> Option<State> {
     Some(Tip::read(repo, run, head).ok()?.state)
 }
 
+/// The remote that decides the run.
+fn decider(repo: &Repo, state: Option<&State>) -> Option<RemoteName> {
+    let run = &state?.run;
+    match Place::of(repo, run.id, &run.decided_by).ok()? {
+        Place::Remote(remote) => Some(remote),
+        Place::Here => None,
+    }
+}
+
 /// The remote to publish on.
 fn remote(repo: &Repo, named: Option<&RemoteName>, state: Option<&State>) -> Result<RemoteName, Error> {
     if let Some(named) = named {
@@ -159,8 +191,7 @@ fn remote(repo: &Repo, named: Option<&RemoteName>, state: Option<&State>) -> Res
                 .hint("`git remote -v` lists its remotes"))
         };
     }
-    let place = state.and_then(|state| Place::of(repo, state.run.id, &state.run.decided_by).ok());
-    if let Some(Place::Remote(remote)) = place {
+    if let Some(remote) = decider(repo, state) {
         return Ok(remote);
     }
     if let Some(remote) = settings::remote(repo)? {

@@ -56,6 +56,7 @@ pub(crate) fn run(app: &App, arguments: &Publish) -> Result<Exit, Error> {
         branch: arguments.branch.as_deref().map(branch_name).transpose()?,
         squash: arguments.squash,
         draft: arguments.draft,
+        unsuccessful: arguments.unsuccessful,
         remote: arguments.remote.as_ref(),
     };
     let fetch = || -> Result<(), Error> {

@@ -27,6 +27,8 @@ mod moved_refs;
 mod planner;
 mod policies;
 mod providers;
+mod published;
+mod replicated;
 mod seed;
 mod steered;
 mod telling;

@@ -167,7 +167,7 @@ fn a_parked_run_says_why_in_the_list_and_an_empty_label_is_none() {
 
 /// CONTRACT 21.1
 #[test]
-fn publishing_says_what_was_not_approved_or_has_not_succeeded() {
+fn publishing_warns_of_an_open_gate() {
     let (_hub, repo) = hub_and_clone();
     agent(&repo, "scripted", "echo made >made");
     repo.git(["config", "aynig.runnerId", "here"]);
@@ -179,13 +179,4 @@ fn publishing_says_what_was_not_approved_or_has_not_succeeded() {
         "{gate}"
     );
     assert!(!gate.contains("under way"), "{gate}");
-    become_person(&repo, "one@example.com");
-    repo.aynig_ok(["flow", "reject", &run.slug]);
-    repo.aynig_ok(["run", "--drain"]);
-    let rejected = err(&repo.aynig_ok(["publish", &run.slug]));
-    let words = format!(
-        "warning: run {} has not succeeded (rejected), and its work is published all the same",
-        run.slug
-    );
-    assert!(rejected.contains(&words), "{rejected}");
 }

@@ -1,0 +1,110 @@
+//! `aynig publish` of runs that did not succeed.
+
+use super::agent::agent;
+use super::*;
+use crate::publish::hub_and_clone;
+
+/// A step that may change `docs` only, and a gate behind a violation.
+const STEPS: &str = "  - id: implement
+    opcode: RUN_AGENT
+    agent: scripted
+    prompt: do it
+    policy: docs
+    routes: {completed: STOP, error: STOP, killed_policy: ask}
+  - id: ask
+    opcode: GATE
+    gate: result
+    routes: {gate_approved: STOP, gate_rejected: undo}
+  - id: undo
+    opcode: ROLLBACK
+    target: pre_run
+    routes: {completed: again, error: STOP}
+  - id: again
+    opcode: GATE
+    gate: again
+    routes: {gate_approved: implement, gate_rejected: STOP}
+";
+
+fn text() -> String {
+    flow("implement", STEPS).replace("steps:", "policies:\n  docs: {allowed_paths: [\"docs/**\"]}\nsteps:")
+}
+
+fn published(hub: &Repo, run: &Started) -> String {
+    hub.git(["for-each-ref", "--format=%(objectname)", &format!("refs/heads/{}", run.work)])
+}
+
+/// Asserts that publishing is refused in these words, and that `--unsuccessful` publishes all the same.
+fn assert_needs_an_option(hub: &Repo, repo: &Repo, run: &Started, words: &[&str]) {
+    let next = format!("aynig flow log {}", run.slug);
+    assert_refused(&repo.aynig(["publish", &run.slug]), 1, &[words, &[&next, "--unsuccessful"]].concat());
+    assert_eq!(published(hub, run), "");
+    let forced = repo.aynig_ok(["publish", &run.slug, "--unsuccessful"]);
+    assert!(err(&forced).contains("warning: ") && err(&forced).contains(words[0]), "{}", told(&forced));
+    assert_eq!(published(hub, run), repo.head(&run.work));
+}
+
+/// CONTRACT 21.13
+#[test]
+fn a_run_that_ended_without_success_is_published_only_on_request() {
+    for (script, verdict) in
+        [("read -r x; echo half >half; exit 3", "failed"), ("read -r x; echo x >work", "stopped")]
+    {
+        let (hub, repo) = hub_and_clone();
+        agent(&repo, "scripted", script);
+        let run = start(
+            &repo,
+            &flow("implement", STEPS)
+                .replace("    policy: docs\n", "")
+                .replace("completed: STOP, error", "completed: ask, error"),
+        );
+        repo.aynig_ok(["run", "--drain"]);
+        if verdict == "stopped" {
+            repo.aynig_ok(["flow", "stop", &run.slug]);
+        }
+        assert_eq!(end(&repo, &run)[1], verdict);
+        assert_needs_an_option(&hub, &repo, &run, &[&format!("has not succeeded ({verdict})")]);
+    }
+}
+
+/// CONTRACT 21.13
+#[test]
+fn work_that_broke_its_policy_is_published_only_on_request() {
+    let (hub, repo) = hub_and_clone();
+    agent(&repo, "scripted", "read -r x; echo x >outside");
+    let run = start(&repo, &text());
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&repo, &run), ["implement killed_policy ask", "ask"]);
+    assert_needs_an_option(&hub, &repo, &run, &["step 1 (implement)", "killed_policy"]);
+}
+
+/// CONTRACT 21.13
+#[test]
+fn a_rollback_or_a_success_after_a_violation_lets_the_work_be_published() {
+    for rolls_back in [true, false] {
+        let (hub, repo) = hub_and_clone();
+        agent(
+            &repo,
+            "scripted",
+            "read -r x; mkdir -p docs; echo x >docs/x; [ -e docs/y ] || echo x >outside",
+        );
+        let run = start(&repo, &text());
+        repo.aynig_ok(["run", "--drain"]);
+        if rolls_back {
+            repo.aynig_ok(["flow", "reject", &run.slug]);
+            repo.aynig_ok(["run", "--drain"]);
+            std::fs::create_dir(run.worktree.join("docs")).expect("a directory");
+            std::fs::write(run.worktree.join("docs/y"), "a person's").expect("a file");
+            repo.aynig_ok(["workspace", "snapshot", &run.slug]);
+            // The gate asked about another tree.
+            assert_eq!(repo.aynig(["flow", "approve", &run.slug]).status.code(), Some(1));
+            repo.aynig_ok(["flow", "approve", &run.slug]);
+            repo.aynig_ok(["run", "--drain"]);
+        } else {
+            repo.aynig_ok(["flow", "approve", &run.slug]);
+            repo.aynig_ok(["run", "--drain"]);
+            assert_eq!(end(&repo, &run)[1], "succeeded");
+        }
+        repo.aynig_ok(["publish", &run.slug]);
+        assert_eq!(published(&hub, &run), repo.head(&run.work));
+    }
+}
