@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::flow::document::{Act, Flow};
 use crate::git::RefChange;
 use crate::ledger::content::Content;
@@ -14,11 +14,11 @@ use crate::ledger::masks::{Masks, replicate};
 use crate::ledger::{Ledger, Place, runs};
 use crate::model::decide::{Command, NewRun, NodeSpec};
 use crate::model::ids::{Alias, ProviderName, RunId, Slug};
-use crate::model::run::{FrozenFlow, GlobalMode, Limits, Mode, RunKind, RunStatus};
+use crate::model::run::{FrozenFlow, GlobalMode, Limits, Mode, Replicate, RunKind, RunStatus};
 use crate::workspace::refusal::{Refusal, Why};
 
 use super::driver::{Driver, Next, STEP};
-use super::{Engine, FLOW};
+use super::{Engine, FLOW, remote_of};
 
 /// What a new run is made from.
 #[derive(Debug)]
@@ -69,6 +69,10 @@ pub struct Started {
     pub worktree: PathBuf,
     /// Its directory.
     pub directory: PathBuf,
+    /// The remote that decides it.
+    pub decided_by: Option<RemoteName>,
+    /// The contents that its ledger has.
+    pub replicate: Replicate,
 }
 
 impl Engine<'_> {
@@ -141,6 +145,8 @@ impl Engine<'_> {
             base_sha: context.base_sha.clone(),
             worktree: context.worktree_path,
             directory: self.directory(id).path().to_owned(),
+            decided_by: remote_of(&order.place).cloned(),
+            replicate: new.replicate,
         })
     }
 

@@ -402,7 +402,10 @@ fn workspaces(scenes: &mut Scenes) {
     stage.ask("workspace", &["create", "flow", "--run", run, "--base", "main"]);
 }
 
-/// Nothing to publish, a branch with the page that compares it, and a proposal.
+/// A flow of one gate.
+const GATE: &str = "workflow_id: w\nversion: 1\nentry_step: ask\nsteps:\n  - id: ask\n    opcode: GATE\n    gate: g\n    routes: {gate_approved: STOP, gate_rejected: STOP}\n";
+
+/// A run that a remote decides; nothing to publish, a branch with the page that compares it, and a proposal.
 fn published(scenes: &mut Scenes) {
     let (hub, repo) = super::publish::hub_and_clone();
     repo.git(["config", "aynig.workspaceRoot", repo.beside("state").to_str().expect("UTF-8")]);
@@ -410,6 +413,13 @@ fn published(scenes: &mut Scenes) {
     stage.ask("workspace", &["create", "fix"]);
     let made = super::workspace::Made::of(&repo.workspaces()[0]);
     stage.ask("publish", &["fix"]);
+    repo.write("gate.yaml", GATE);
+    repo.git(["config", "aynig.remote", "origin"]);
+    stage.ask("flow start", &["gate.yaml"]);
+    let started = json(stage.scenes["flow start"].last().expect("an output"));
+    repo.aynig_ok(["run", "--drain"]);
+    stage.ask("flow fork", &[started["slug"].as_str().expect("a slug"), "--at", "ask"]);
+    repo.git(["config", "--unset", "aynig.remote"]);
     made.sh(&repo, "echo x >x; git add x; git commit -qm x");
     let address = "https://github.com/acme/tool";
     repo.git(["remote", "set-url", "origin", address]);
@@ -487,9 +497,8 @@ fn flows(scenes: &mut Scenes) {
     repo.write("flow.yaml", &std::fs::read_to_string(examples.join("fix.yaml")).expect("an example"));
     let graph = repo.aynig(["flow", "graph", "flow.yaml", "--format", "json"]);
     scenes.entry("flow graph").or_default().push(graph);
-    let flow = "workflow_id: w\nversion: 1\nentry_step: ask\nsteps:\n  - id: ask\n    opcode: GATE\n    gate: g\n    routes: {gate_approved: STOP, gate_rejected: STOP}\n";
     repo.git(["config", "aynig.workspaceRoot", repo.beside("worktrees").to_str().expect("UTF-8")]);
-    repo.write("gate.yaml", flow);
+    repo.write("gate.yaml", GATE);
     let mut slugs = Vec::new();
     for _ in 0..2 {
         let mut stage = Stage { repo: &repo, scenes };

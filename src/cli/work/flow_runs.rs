@@ -2,12 +2,14 @@
 
 use serde::Serialize;
 
+use aynig::contract::ids::RemoteName;
 use aynig::engine::Engine;
 use aynig::engine::lacking::Lack;
 use aynig::flow::document::Flow as Document;
 use aynig::flow::fault::Severity;
 use aynig::flow::{self, Checked};
 use aynig::git::Repo;
+use aynig::model::run::Replicate;
 use aynig::ops::app::App;
 use aynig::ops::engine::{self, Ended, Granted, Order, Reply, Started, Wish};
 use aynig::ops::error::Error;
@@ -40,6 +42,8 @@ struct Answer {
     base_sha: String,
     worktree_path: String,
     run_directory: String,
+    decided_by: Option<String>,
+    replicate: &'static str,
 }
 
 /// What became of a wish in JSON.
@@ -222,6 +226,8 @@ fn told(app: &App, started: &Started, json: bool, waits: bool) -> Result<Exit, E
             base_sha: started.base_sha.clone(),
             worktree_path: started.worktree.display().to_string(),
             run_directory: started.directory.display().to_string(),
+            decided_by: started.decided_by.as_ref().map(ToString::to_string),
+            replicate: started.replicate.word(),
         });
         return Ok(Exit::Done);
     }
@@ -231,6 +237,9 @@ fn told(app: &App, started: &Started, json: bool, waits: bool) -> Result<Exit, E
         "work branch {branch}, worktree {}",
         ui::sanitize(&started.worktree.display().to_string())
     ));
+    if let Some(remote) = &started.decided_by {
+        ui::remark(&ui::sanitize(&leaving(remote, started.replicate)));
+    }
     if waits {
         return drive(app, &driven, json);
     }
@@ -239,6 +248,18 @@ fn told(app: &App, started: &Started, json: bool, waits: bool) -> Result<Exit, E
         started.slug
     ));
     Ok(Exit::Done)
+}
+
+/// What of a run leaves this host.
+fn leaving(remote: &RemoteName, replicate: Replicate) -> String {
+    let more = match replicate {
+        Replicate::All => "prompts, and the output of failed steps",
+        Replicate::Summary | Replicate::None => "not prompts, transcripts and logs",
+    };
+    format!(
+        "{remote} gets the run: its flow, inputs, commits, answers and diffs; {more} (aynig.replicate = {})",
+        replicate.word()
+    )
 }
 
 fn grant(
