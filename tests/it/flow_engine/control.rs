@@ -1,5 +1,6 @@
 //! A person pauses, stops and resumes a run.
 
+use super::agent::with_agent;
 use super::*;
 
 const LOOP: &str = "  - id: undo
@@ -51,4 +52,58 @@ fn a_step_is_entered_as_often_as_it_may_be() {
     assert_eq!(steps(&repo, &run).len(), 8, "it goes on");
     let wrong = repo.aynig(["flow", "resume", &run.slug, "--from", "nothing"]);
     assert_eq!(wrong.status.code(), Some(2), "{}", told(&wrong));
+}
+
+/// CONTRACT 20.40
+#[test]
+fn a_rollback_that_fails_is_an_outcome_with_a_route() {
+    let text = "  - id: implement
+    opcode: RUN_AGENT
+    agent: scripted
+    prompt: do it
+    routes: {completed: undo, error: STOP}
+  - id: undo
+    opcode: ROLLBACK
+    target: pre_run
+    routes: {completed: STOP, error: ask}
+  - id: ask
+    opcode: GATE
+    gate: again
+    routes: {gate_approved: undo, gate_rejected: STOP}
+";
+    // No rescue ref can be written below a ref of that name; no branch can be moved whose lock another process left.
+    for obstacle in ["rescue", "lock"] {
+        let repo = with_agent("read -r x; echo made >made");
+        let run = start(&repo, &flow("implement", text));
+        repo.aynig_ok(["run"]);
+        let lock = repo.path.join(format!(".git/refs/heads/{}.lock", run.work));
+        match obstacle {
+            "rescue" => drop(repo.git(["update-ref", "refs/aynig/rescue", "HEAD"])),
+            _ => std::fs::write(&lock, "").expect("a lock"),
+        }
+        let made = repo.head(&run.work);
+        let failed = repo.aynig_ok(["run", "--drain"]);
+        assert_eq!(
+            steps(&repo, &run),
+            ["implement completed undo", "undo error ask", "ask"],
+            "{obstacle}: {}",
+            told(&failed)
+        );
+        assert_eq!(repo.head(&run.work), made, "{obstacle}: the work is where it was");
+        assert_eq!(shown(&repo, &run)["status"], "running");
+        assert_eq!(repo.state(&run.driver), "flow-gate");
+        let log = out(&repo.aynig_ok(["flow", "log", &run.slug]));
+        assert!(log.contains("rescue") || log.contains("lock"), "{obstacle}: {log}");
+        match obstacle {
+            "rescue" => drop(repo.git(["update-ref", "-d", "refs/aynig/rescue"])),
+            _ => std::fs::remove_file(&lock).expect("it is there"),
+        }
+        repo.aynig_ok(["flow", "approve", &run.slug]);
+        repo.aynig_ok(["run", "--drain"]);
+        assert_eq!(steps(&repo, &run).last().expect("a step"), "undo completed STOP", "{obstacle}");
+        assert_eq!(repo.head(&run.work), repo.head("main"), "{obstacle}");
+        let saved = repo.rescues();
+        assert!(saved.iter().any(|name| repo.show(&format!("{name}:made")).trim() == "made"), "{saved:?}");
+        assert_eq!(end(&repo, &run)[1], "stopped");
+    }
 }
