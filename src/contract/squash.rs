@@ -20,14 +20,26 @@ pub struct Said {
     pub body: Option<String>,
 }
 
+/// The beginning of the subjects of snapshots of workspaces, which say nothing of the work.
+pub(crate) const SNAPSHOT: &str = "snapshot: ";
+
 /// The single commit for `commits` (oldest first) of `branch`.
 ///
-/// Its text comes from the only commit without a state. Otherwise it comes from the first requested state,
-/// followed by the subjects of the commits without a state.
-pub(crate) fn squash_draft(branch: &BranchName, commits: &[Message], said: &Said) -> Draft {
-    let own: Vec<&Message> = commits.iter().filter(|message| state(message).is_none()).collect();
+/// Its text comes from the only commit without a state, snapshots aside. Otherwise it comes from the first requested
+/// state, or of the `label` of a run, followed by the subjects of the commits without a state.
+pub(crate) fn squash_draft(
+    branch: &BranchName,
+    commits: &[Message],
+    said: &Said,
+    label: Option<&str>,
+) -> Draft {
+    let says_something = |message: &Message| !message.subject.starts_with(SNAPSHOT.as_bytes());
+    let own: Vec<&Message> =
+        commits.iter().filter(|message| state(message).is_none() && says_something(message)).collect();
     let (subject, body) = match own[..] {
-        [only] if !only.subject.is_empty() => (only.subject.clone(), only.body.clone()),
+        [only] if !only.subject.is_empty() && label.is_none_or(|label| only.subject == label) => {
+            (only.subject.clone(), only.body.clone())
+        }
         _ => {
             let (subject, mut body) = asked(commits).unwrap_or_default();
             for message in &own {
@@ -37,7 +49,7 @@ pub(crate) fn squash_draft(branch: &BranchName, commits: &[Message], said: &Said
                 body.extend_from_slice(&message.subject);
                 body.push(b'\n');
             }
-            (subject, body)
+            (label.map_or(subject, BString::from), body)
         }
     };
     let subject = if subject.is_empty() { BString::from(format!("Land {branch}")) } else { subject };
@@ -98,7 +110,7 @@ mod tests {
     fn squashed(messages: &[&str], said: &Said) -> String {
         let commits: Vec<Message> = messages.iter().map(|text| Message::parse(text.as_bytes())).collect();
         let branch = BranchName::new("monday").expect("a name");
-        squash_draft(&branch, &commits, said).encode().expect("it can be written").to_string()
+        squash_draft(&branch, &commits, said, None).encode().expect("it can be written").to_string()
     }
 
     const ASK: &str =

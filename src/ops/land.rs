@@ -22,6 +22,8 @@ use crate::git::objects::merge::{Merge, MergeError};
 use crate::git::remote::Move;
 use crate::git::worktrees::carry::Stuck;
 use crate::git::{Checkout, Repo, Swap};
+use crate::ledger::operate::here;
+use crate::model::ids::RunId;
 use crate::runner::authority::Authority;
 use crate::runner::options::Trust;
 use crate::runner::survey::resolve::Resolver;
@@ -90,6 +92,8 @@ pub struct Landed {
     pub subject: BString,
     /// The checkout that was updated.
     pub followed: Option<PathBuf>,
+    /// `SLUG/NAME` of the workspace whose branch landed. Its worktree goes before the branch does.
+    pub workspace: Option<String>,
     /// Whether the branch that landed waits for something, which its deletion would lose.
     pub is_open: bool,
     /// Warnings to show to the user.
@@ -183,7 +187,9 @@ pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Lan
         side.check_signed(repo, request.accept_unsigned)?;
     }
     let checkout = if authority.source().is_none() { checkout(repo, &onto, tree)? } else { None };
-    let draft = draft(repo, request, &onto, &from)?;
+    let workspace = workspace(repo, &from.name);
+    let label = workspace.as_ref().and_then(|(run, _)| Some(here(repo, *run).ok()?.state.run.label));
+    let draft = draft(repo, request, &onto, &from, label)?;
     let (message, mut warnings) = encoded(&draft, request)?;
     let open = still_open(repo, authority, &from)?;
     let parents = match request.strategy {
@@ -200,7 +206,18 @@ pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Lan
     warnings.extend(remarks(repo, &from, &onto, is_over));
     let followed = checkout.map(|checkout| checkout.path.clone());
     let subject = Message::parse(&message).subject;
-    Ok(Landing::Landed(Landed { into, parent: onto.head.id, commit, subject, followed, is_open, warnings }))
+    let (parent, workspace) = (onto.head.id, workspace.map(|(_, handle)| handle));
+    Ok(Landing::Landed(Landed { into, parent, commit, subject, followed, workspace, is_open, warnings }))
+}
+
+/// The run and `SLUG/NAME` of the workspace whose worktree here is on `branch`.
+fn workspace(repo: &Repo, branch: &BranchName) -> Option<(RunId, String)> {
+    let all = repo.workspace_worktrees().unwrap_or_default();
+    let mark = all.iter().filter_map(|one| one.workspace()).find(|mark| mark.branch == *branch)?;
+    let branch = branch.to_string();
+    let (above, name) = branch.rsplit_once('/')?;
+    let slug = above.rsplit('/').next()?;
+    Some((RunId::parse(&mark.attempt.to_string())?, format!("{slug}/{name}")))
 }
 
 /// The target branch.
@@ -246,7 +263,14 @@ fn unmerged(branch: &BranchName, into: &BranchName, error: &MergeError) -> Error
     }
 }
 
-fn draft(repo: &Repo, request: &Request, onto: &Side, from: &Side) -> Result<Draft, Error> {
+/// The new commit's message. `label` is that of the run of a workspace.
+fn draft(
+    repo: &Repo,
+    request: &Request,
+    onto: &Side,
+    from: &Side,
+    label: Option<String>,
+) -> Result<Draft, Error> {
     if request.strategy == Strategy::Merge {
         return Ok(merge_draft(&from.name, &request.said));
     }
@@ -258,7 +282,9 @@ fn draft(repo: &Repo, request: &Request, onto: &Side, from: &Side) -> Result<Dra
         .map(|id| repo.commit(id).map(|stored| Message::parse(&stored.message)))
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| Error::because(&trying, &error))?;
-    Ok(squash_draft(&from.name, &commits, &request.said))
+    let label = label.map(|label| label.split_whitespace().collect::<Vec<_>>().join(" "));
+    let label = label.filter(|label| !label.is_empty());
+    Ok(squash_draft(&from.name, &commits, &request.said, label.as_deref()))
 }
 
 /// The message. A body from the history that cannot be written is left out, with a warning.

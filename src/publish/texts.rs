@@ -3,6 +3,7 @@
 use bstr::ByteSlice;
 
 use crate::contract::message::Message;
+use crate::contract::squash::SNAPSHOT;
 use crate::git::objects::digest::sha256;
 use crate::ledger::Masks;
 
@@ -17,15 +18,12 @@ const BODY: usize = 32 * 1024;
 /// The most commits that are listed.
 const LISTED: usize = 50;
 
-/// The beginning of the subjects of snapshots, which say nothing of the work.
-const SNAPSHOT: &[u8] = b"snapshot: ";
-
 impl Texts {
     /// The texts for these commits, the oldest first. `handle` is the workspace's, `slug` the run's.
     pub(super) fn of(label: &str, handle: &str, slug: &str, commits: &[Message], masks: &Masks) -> Self {
         let told: Vec<&Message> = commits
             .iter()
-            .filter(|one| !one.subject.starts_with(SNAPSHOT) && !one.subject.is_empty())
+            .filter(|one| !one.subject.starts_with(SNAPSHOT.as_bytes()) && !one.subject.is_empty())
             .collect();
         let mut title = match told[..] {
             _ if !label.trim().is_empty() => label.to_owned(),

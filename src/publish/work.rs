@@ -82,8 +82,7 @@ impl Work {
         texts: &Texts,
         masks: &Masks,
     ) -> Result<CommitId, Refusal> {
-        let said = Said { subject: Some(texts.title.clone()), body: None };
-        let mut draft = squash_draft(&context.branch(), &self.messages, &said);
+        let mut draft = squash_draft(&context.branch(), &self.messages, &Said::default(), Some(&texts.title));
         let masked = |text: &BString| {
             let mut text = text.to_str_lossy().into_owned();
             masks.text(&mut text);

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::clock;
 use crate::contract::ids::CommitId;
+use crate::contract::squash::SNAPSHOT;
 use crate::crashpoint::{Point, reach};
 use crate::git::Swap;
 use crate::git::contents::rescue::{RescueError, Situation};
@@ -369,7 +370,7 @@ impl Workspaces<'_> {
         done.withheld = withheld;
         if tree != stored.tree {
             let author = Authored::now(&context.name, &context.address());
-            let message = format!("snapshot: {}\n\naynig-run: {}\n", context.name, context.run_id);
+            let message = format!("{SNAPSHOT}{}\n\naynig-run: {}\n", context.name, context.run_id);
             let new = NewCommit { tree, parents: &[tip], message: message.as_bytes(), attempt: None };
             let commit = self
                 .repo

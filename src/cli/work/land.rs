@@ -79,8 +79,11 @@ fn tell(branch: &str, landed: &Landed, is_remote: bool) {
     let went =
         landed.followed.as_ref().map(|place| format!("the checkout in {} went along", place.display()));
     // A question, a pause or a deferred state would be lost with the branch.
-    let remove =
-        (!landed.is_open).then(|| format!("`git branch -D {}` removes the branch", shell_quote(branch)));
+    let remove = match &landed.workspace {
+        Some(handle) => format!("`aynig workspace remove --apply {handle}` removes the workspace"),
+        None => format!("`git branch -D {}` removes the branch", shell_quote(branch)),
+    };
+    let remove = (!landed.is_open).then_some(remove);
     let next = if is_remote {
         "`git pull` brings it here".to_owned()
     } else {

@@ -88,6 +88,22 @@ fn clean_removes_drivers_of_ended_runs_after_a_day() {
     assert_eq!(repo.state(&live.driver), "flow-gate", "others go on");
 }
 
+/// CONTRACT 14.2
+#[test]
+fn the_work_of_a_run_lands_under_its_label() {
+    let repo = Repo::new();
+    let run = start_with(&repo, &flow("ask", ASK), &["--label", "fix 412:\nthe parser"]);
+    std::fs::write(run.worktree.join("parser"), "fixed\n").expect("a file");
+    repo.aynig_ok(["workspace", "snapshot", &format!("{}/flow", run.slug)]);
+    let landed = err(&repo.aynig_ok(["land", &run.work]));
+    assert_eq!(repo.message("main"), "fix 412: the parser");
+    // Git removes no branch that is checked out.
+    let remove = format!("aynig workspace remove --apply {}/flow", run.slug);
+    assert!(landed.contains(&format!("`{remove}` removes the workspace")), "{landed}");
+    repo.aynig_ok(["workspace", "remove", "--apply", &format!("{}/flow", run.slug)]);
+    assert_eq!(repo.git(["branch", "--list", &run.work]), "");
+}
+
 /// CONTRACT 20.35
 #[test]
 fn a_driver_goes_at_the_remote_that_decides_and_in_no_other_place() {

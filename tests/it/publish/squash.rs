@@ -15,10 +15,8 @@ fn one_commit_has_all_changes_and_the_person_as_its_author() {
     assert_eq!(field.hub.head(&format!("{commit}^")), field.hub.head("main"));
     assert_eq!(field.repo.git(["diff", "--name-only", &commit, &field.head()]), "");
     let shown = field.hub.git(["log", "-1", "--format=%an <%ae>%n%B", &commit]);
-    let wanted = format!(
-        "Test Person <person@example.com>\na label\n\n- Add one\n- snapshot: flow\n\naynig-run: {}",
-        field.run
-    );
+    let wanted =
+        format!("Test Person <person@example.com>\na label\n\n- Add one\n\naynig-run: {}", field.run);
     assert_eq!(shown, wanted);
     // The same commit again; a new one after new work, and for each way to publish.
     assert_eq!(field.published(&["--squash"])["pushed"], false);
