@@ -15,19 +15,21 @@ use crate::contract::lease::{Lease, Liveness};
 use crate::flow::document::{Act, Flow};
 use crate::flow::due::{Due, due};
 use crate::ledger::{Ledger, Masks, Place};
-use crate::model::approval::Approval;
+use crate::model::approval::{Answer, Approval, Resolution};
 use crate::model::by::By;
-use crate::model::decide::{Command, RunEdit};
+use crate::model::decide::{Command, EndedStep, RunEdit};
 use crate::model::ids::RunId;
 use crate::model::run::{RunStatus, Verdict};
+use crate::model::state::State;
+use crate::model::step::Outcome;
 use crate::workspace::refusal::{Refusal, Why};
 
 use super::answered::answered;
 use super::conclude::{Conclusion, Holder, follow_up};
 use super::driver::{Driver, GATE, Next, RUN_KEY, STEP};
-use super::question::{Given, HEAD, Weighed, needs_key, newest};
+use super::question::{Given, HEAD, Weighed, closes, needs_key, newest, request};
 use super::signed::Found;
-use super::{Engine, open};
+use super::{Engine, now, open};
 
 /// What a person wants of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,11 +99,35 @@ impl Engine<'_> {
             }
         }
         let edits = self.edits(&ledger, &flow, wish)?;
-        let commands: Vec<Command> = edits.into_iter().map(Command::SetRun).collect();
+        let mut commands = match wish {
+            Wish::Resume(Some(from)) => self.withdrawn(&ledger.tip().state, &flow, from)?,
+            _ => Vec::new(),
+        };
+        commands.extend(edits.into_iter().map(Command::SetRun));
         // A step that is named is entered next, so no other one may be under way.
         let beside_lease = !matches!(wish, Wish::Resume(Some(_)));
         let conclusion = Conclusion { commands, ..Conclusion::default() };
         self.persons(&mut ledger, &flow, &conclusion, beside_lease)
+    }
+
+    /// What ends a gate that is open, for a run that goes on at the step `from`. Nothing else is under way without a lease.
+    fn withdrawn(&self, state: &State, flow: &Flow, from: &str) -> Result<Vec<Command>, Refusal> {
+        let last = state.steps.values().next_back().filter(|last| last.ended_at.is_none());
+        let Some((number, step)) = last.and_then(|last| Some((last.number, flow.step(last.id.as_str())?)))
+        else {
+            return Ok(Vec::new());
+        };
+        let mut commands = closes(state, step, number, now()?);
+        if let Some(approval) = request(state, number).filter(|_| commands.is_empty()) {
+            let reason = Some(format!("withdrawn: {} lets the run go on at {from}", self.name()));
+            let resolution =
+                Resolution { status: Answer::Denied, modified_args: None, reason: reason.clone() };
+            commands.push(Command::Answer { approval: approval.id, resolution });
+            let route = Some(from.to_owned());
+            let ended = EndedStep::new(number, Outcome::GateRejected, route, reason);
+            commands.push(Command::EndStep(Box::new(ended)));
+        }
+        Ok(commands)
     }
 
     /// Answers the gate that is open.
@@ -149,6 +175,13 @@ impl Engine<'_> {
             let message =
                 format!("the gate {} of run {slug} is due, and not open yet; nothing was changed", step.id);
             return Err(Refusal::new(Why::Failed, message).hint("`aynig run` opens it"));
+        }
+        if state.run.status.is_ended()
+            && let Some(_) = open.filter(|open| open.resolution.is_none())
+        {
+            let message = format!("run {slug} has ended: {}; nothing was changed", state.run.status.word());
+            return Err(Refusal::new(Why::Failed, message)
+                .hint(format!("`aynig flow resume {slug}` brings it back to its gate")));
         }
         open.ok_or_else(|| {
             let message = format!("run {slug} asks for no approval; nothing was changed");

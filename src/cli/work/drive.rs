@@ -26,7 +26,7 @@ use crate::cli::exit::Exit;
 use crate::cli::internal::WATCHDOG;
 use crate::cli::look::flow_runs::line;
 use crate::cli::ui;
-use crate::cli::ui::signals::shutdown;
+use crate::cli::ui::signals::{leave, shutdown};
 use crate::cli::ui::{STRONG, panics, styled, warn};
 
 /// The time between two looks at a run that another host carries on, or that waits for a time.
@@ -49,6 +49,8 @@ pub(crate) fn drive(app: &App, driven: &Driven, json: bool) -> Result<Exit, Erro
     let authority = authority::for_run(&repo, settings.remote.as_ref())?;
     let setup = Setup::new(options, authority, WATCHDOG);
     let stop = shutdown()?;
+    // A signal hands the step back. It no longer ends the process, as it does while a remote is asked.
+    leave();
     let _panics = panics::stop(&stop, setup.options.grace)?;
     let told = Mutex::new(BTreeSet::new());
     let mut feed = Feed::default();

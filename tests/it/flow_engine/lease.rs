@@ -148,6 +148,29 @@ fn a_runner_that_is_told_to_end_ends_its_step_and_nothing_is_counted() {
 
 /// CONTRACT 20.5
 #[test]
+fn a_wait_that_is_told_to_end_hands_its_step_back_at_the_hub_too() {
+    let field = Field::new(STAYS);
+    let first = &field.hosts[0];
+    let run = start(first, &flow("one", TWO));
+    for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGINT, 130)] {
+        std::fs::remove_file(first.path.join(".git/up")).ok();
+        let waits = first.aynig_start(["flow", "resume", &run.slug, "--wait"]);
+        let [working, step] = up(first);
+        waits.signal(signal);
+        let ended = waits.finish();
+        assert_eq!(ended.status.code(), Some(code), "{}", told(&ended));
+        assert!(err(&ended).contains("the run goes on"), "{}", told(&ended));
+        gone(working);
+        gone(step);
+        assert!(steps(first, &run).is_empty(), "nothing is counted: {}", told(&ended));
+        let due =
+            first.git(["log", "-1", "--format=%B", &field.at_hub(&format!("refs/heads/{}", run.driver))]);
+        assert!(due.contains("dwp-state: flow-step"), "{due}");
+    }
+}
+
+/// CONTRACT 20.5
+#[test]
 fn a_step_that_is_interrupted_again_and_again_uses_its_retries() {
     let repo = with_agent(STAYS);
     let run = start(&repo, &flow("one", TWO));

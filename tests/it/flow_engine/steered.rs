@@ -250,3 +250,45 @@ fn what_cannot_be_done_now_says_what_can() {
         assert_eq!(refused.status.code(), Some(1), "{}", told(&refused));
     }
 }
+
+const UNDO: &str =
+    "  - {id: undo, opcode: ROLLBACK, target: pre_run, routes: {completed: ask, error: STOP}}\n";
+
+/// CONTRACT 20.6, 20.7
+#[test]
+fn a_run_goes_on_elsewhere_and_its_open_question_is_withdrawn() {
+    let repo = Repo::new();
+    let run = start(&repo, &flow("undo", &format!("{UNDO}{ASK}")));
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&repo, &run), ["undo completed ask", "ask"]);
+    repo.aynig_ok(["flow", "resume", &run.slug, "--from", "undo"]);
+    assert_eq!(steps(&repo, &run)[1], "ask gate_rejected undo");
+    repo.aynig_ok(["run", "--drain"]);
+    let expected = ["undo completed ask", "ask gate_rejected undo", "undo completed ask", "ask"];
+    assert_eq!(steps(&repo, &run), expected);
+    let log = out(&repo.aynig_ok(["flow", "log", &run.slug]));
+    assert!(log.contains("withdrawn: Test Person lets the run go on at undo"), "{log}");
+    // The new question is open, and the run ends with its answer.
+    repo.aynig_ok(["flow", "approve", &run.slug]);
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(end(&repo, &run)[1], "stopped");
+}
+
+/// CONTRACT 20.6
+#[test]
+fn a_run_that_has_ended_takes_no_answer() {
+    let repo = Repo::new();
+    let run = start(&repo, &flow("ask", ASK));
+    repo.aynig_ok(["run", "--drain"]);
+    repo.aynig_ok(["flow", "stop", &run.slug]);
+    let refused = repo.aynig(["flow", "approve", &run.slug]);
+    assert_refused(
+        &refused,
+        1,
+        &["has ended: stopped; nothing was changed", &format!("aynig flow resume {}", run.slug)],
+    );
+    repo.aynig_ok(["flow", "resume", &run.slug]);
+    repo.aynig_ok(["flow", "approve", &run.slug]);
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(end(&repo, &run)[1], "succeeded");
+}
