@@ -46,15 +46,18 @@ impl Engine<'_> {
         let mut words = Vec::new();
         let stays = match self.workspaces.changed_since(context, &scene.outside) {
             Ok(changes) => {
-                let violations: Vec<&Change> = changes.iter().filter(|change| change.is_violation).collect();
-                for change in &violations {
-                    (self.tell)(&format!("{}; this undoes it: {}", described(change), change.undo));
+                let left = self.put_back_outside(scene)?;
+                for change in changes.iter().filter(|change| change.is_violation) {
+                    let is_back = change.is_unsettled() && !left.iter().any(|one| one.name == change.name);
+                    if !is_back {
+                        (self.tell)(&format!("{}; this undoes it: {}", described(change), change.undo));
+                    }
+                    words.push(described(change) + if is_back { ", and put back" } else { "" });
                 }
-                words.extend(violations.iter().map(|change| described(change)));
-                if violations.iter().any(|change| change.is_unsettled()) {
+                if left.iter().any(Change::is_unsettled) {
                     words.push(format!("no further step begins here: {}", settles(context)));
                 }
-                changes.iter().any(Change::executes)
+                left.iter().any(Change::executes)
             }
             Err(refusal) if refusal.why == Why::NotFound && !self.workspaces.was_removed(context) => {
                 words.push(format!("the record of the workspace was removed ({})", refusal.message));
@@ -69,6 +72,12 @@ impl Engine<'_> {
             carried.workspace = Some((context.clone(), scene.repairs.clone()));
         }
         Ok(stays)
+    }
+
+    /// Puts hooks and settings back to what they were before a step, and returns what is still changed.
+    fn put_back_outside(&self, scene: &Scene<'_, '_>) -> Result<Vec<Change>, Refusal> {
+        self.workspaces.put_back_outside(&scene.context, &scene.outside)?;
+        self.workspaces.changed_since(&scene.context, &scene.outside)
     }
 
     /// Takes back what a step put on the ledger of its run, or that it removed it. Returns words about that.
@@ -98,8 +107,8 @@ impl Engine<'_> {
                 return Ok(Course::Ended(carried));
             }
             Ok(Course::Halted(_)) if forged.is_none() => {
-                // No step is recorded. What was changed counts for the next one.
-                self.workspaces.changed_since(&scene.context, &scene.outside)?;
+                // No step is recorded. What cannot be put back counts for the next one.
+                self.put_back_outside(scene)?;
                 return course;
             }
             Ok(Course::Parked(_, ref parked)) => parked.evidence.clone(),

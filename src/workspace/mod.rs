@@ -51,6 +51,7 @@ mod moved;
 mod own;
 mod place;
 pub mod published;
+mod put_back;
 mod ready;
 mod record;
 pub mod refusal;

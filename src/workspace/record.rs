@@ -163,6 +163,14 @@ pub(super) fn saved_at(saved: &Path, digest: &str) -> PathBuf {
     saved.join(digest.replace('/', "_"))
 }
 
+/// The saved content with this digest. A step can write to it, so it is compared with its name.
+pub(super) fn content_of(saved: &Path, digest: &str) -> std::io::Result<Vec<u8>> {
+    let opened = fsutil::open_plain(&saved_at(saved, digest))?;
+    let content = fsutil::tail_of(&opened, MOST_BYTES)?;
+    let is_it = Uuid::new_v5(&Uuid::NAMESPACE_OID, &content).to_string() == digest;
+    is_it.then_some(content).ok_or_else(|| std::io::Error::other(format!("{digest} was changed")))
+}
+
 /// Removes the record in the directory of a workspace.
 pub(super) fn forget(directory: &Path) {
     std::fs::remove_file(directory.join(FILE)).ok();

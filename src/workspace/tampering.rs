@@ -294,6 +294,13 @@ pub struct Outside {
     pub(super) due: Record,
 }
 
+impl Outside {
+    /// As they were.
+    pub(super) fn now(&self) -> &Record {
+        &self.now
+    }
+}
+
 impl Workspaces<'_> {
     /// Finds what was changed outside of a workspace since it was recorded, and what the next step is compared with.
     /// `in_step`: a step did all of it.
@@ -342,7 +349,12 @@ impl Workspaces<'_> {
         self.removed().is_ok_and(|all| all.into_iter().any(is_it))
     }
 
-    fn compared(&self, context: &Context, (before, now): (&Record, &Record), in_step: bool) -> Vec<Change> {
+    pub(super) fn compared(
+        &self,
+        context: &Context,
+        (before, now): (&Record, &Record),
+        in_step: bool,
+    ) -> Vec<Change> {
         let drivers = format!("{HEADS}{}", self.options.drivers);
         let own = format!("{drivers}{}", context.handle());
         let rules = Rules {

@@ -1,6 +1,11 @@
 //! Steps that change settings and hooks of the repository, or remove what is recorded of them.
 
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
 use super::agent::{agent, with_agent};
+use super::hosts::Field;
 use super::*;
 
 const TWO: &str = "  - id: work
@@ -27,68 +32,90 @@ fn said(repo: &Repo, run: &Started) -> String {
     words.concat()
 }
 
-/// No further step begins here, and people are told what to do.
-fn assert_waits(repo: &Repo, run: &Started, key: &str) {
-    assert!(!repo.path.join(".git/next-ran").exists(), "{key}: nothing runs");
-    assert_eq!(repo.state(&run.driver), "flow-step", "{key}");
-    let words = out(&repo.aynig_ok(["flow", "show", &run.slug]));
-    assert!(words.contains(key) && words.contains("--accept"), "{key}: {words}");
-    assert!(!said(repo, run).contains("hidden-value"), "{key}: values are not shown");
-}
-
 /// CONTRACT 20.33
 #[test]
-fn a_setting_that_a_step_changes_breaks_the_policy_and_nothing_more_runs() {
-    for (key, executes) in [
-        ("aynig.validator.ok", false),
-        ("user.email", false),
-        ("remote.origin.pushurl", false),
-        ("url.x.insteadof", false),
-        ("core.sshcommand", true),
-        ("filter.x.clean", true),
+fn a_setting_that_a_step_changes_breaks_the_policy_and_is_put_back() {
+    for key in [
+        "aynig.validator.ok",
+        "user.email",
+        "remote.origin.pushurl",
+        "url.x.insteadof",
+        "core.sshcommand",
+        "filter.x.clean",
     ] {
         let repo = scene(&format!("echo '* filter=x' >.gitattributes; git config {key} hidden-value"));
-        let before = repo.aynig(["x"]).status.code();
         let run = start(&repo, &flow("work", TWO));
-        let was = git_output(&repo, &["config", "--local", key]).stdout;
-        for _ in 0..2 {
-            repo.aynig_ok(["run", "--drain"]);
-            assert_eq!(steps(&repo, &run), ["work killed_policy next"], "{key}");
-            assert_waits(&repo, &run, key);
-            // It does not wait for the end of the pause.
-            repo.aynig_ok(["flow", "resume", &run.slug]);
-        }
-        assert!(said(&repo, &run).contains(&format!("the setting {key} was")), "{}", said(&repo, &run));
-        repo.git(["config", "--unset-all", key]);
-        if !was.is_empty() {
-            repo.git(["config", key, String::from_utf8_lossy(&was).trim()]);
-        }
+        let settings = || repo.git(["config", "--local", "--list"]);
+        let before = settings();
         repo.aynig_ok(["run", "--drain"]);
+        let same = |text: &str| text.lines().map(str::to_owned).collect::<BTreeSet<_>>();
+        assert_eq!(same(&settings()), same(&before), "{key}");
         assert_eq!(steps(&repo, &run), ["work killed_policy next", "next completed STOP"], "{key}");
+        let words = said(&repo, &run);
+        assert!(words.contains(&format!("the setting {key} was")) && words.contains("put back"), "{words}");
+        assert!(!words.contains("hidden-value"), "values are not shown: {words}");
         let seen = repo.git(["show", &format!("{}:seen", run.work)]);
-        assert_eq!(seen.lines().any(|file| file == "bad"), !executes, "{key}: {seen}");
-        let rescued = repo.git(["for-each-ref", "--format=%(refname)", "refs/aynig/rescue"]);
-        assert_eq!(!rescued.is_empty(), executes, "{key}: {rescued}");
-        if let Some(name) = rescued.lines().next() {
-            assert_eq!(repo.git(["show", &format!("{name}:bad")]), "bad", "{key}");
-        }
-        assert_eq!(repo.aynig(["x"]).status.code(), before);
+        assert!(seen.lines().any(|file| file == "bad"), "the work stays: {key}: {seen}");
     }
 }
 
 /// CONTRACT 20.33
 #[test]
-fn a_person_who_changed_a_setting_accepts_it() {
-    for key in ["aynig.validator.ok", "core.sshCommand"] {
-        let repo = scene(&format!("git config {key} hidden-value"));
-        let run = start(&repo, &flow("work", TWO));
-        repo.aynig_ok(["run", "--drain"]);
-        assert_waits(&repo, &run, &key.to_lowercase().replace("sshcommand", "ssh"));
-        repo.aynig_ok(["workspace", "snapshot", "--accept", &run.slug]);
-        repo.aynig_ok(["flow", "resume", &run.slug]);
-        repo.aynig_ok(["run", "--drain"]);
-        assert_eq!(steps(&repo, &run), ["work killed_policy next", "next completed STOP"], "{key}");
-        assert_eq!(repo.git(["config", key]).trim(), "hidden-value");
+fn a_setting_with_several_values_and_a_hook_are_put_back_as_they_were() {
+    let hooks = "\"$(git rev-parse --git-common-dir)/hooks\"";
+    let repo = scene(&format!(
+        "git config --replace-all aynig.x 3; git config --unset-all user.name; cd {hooks}; echo evil >post-merge; \
+         ln -sf /evil linked; rm old; chmod 700 kept"
+    ));
+    repo.git(["config", "--add", "aynig.x", "1"]);
+    repo.git(["config", "--add", "aynig.x", "- two\nlines"]);
+    let place = repo.path.join(".git/hooks");
+    std::fs::create_dir_all(&place).expect("a directory");
+    for name in ["old", "kept"] {
+        std::fs::write(place.join(name), name).expect("a file");
+        std::fs::set_permissions(place.join(name), std::fs::Permissions::from_mode(0o755)).expect("its mode");
+    }
+    std::os::unix::fs::symlink("/somewhere", place.join("linked")).expect("a link");
+    let before = repo.git(["config", "--local", "--get-regexp", "aynig.x|user.name"]);
+    let run = start(&repo, &flow("work", TWO));
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&repo, &run), ["work killed_policy next", "next completed STOP"]);
+    assert_eq!(repo.git(["config", "--local", "--get-regexp", "aynig.x|user.name"]), before);
+    assert!(!place.join("post-merge").exists());
+    assert_eq!(std::fs::read_link(place.join("linked")).expect("a link"), Path::new("/somewhere"));
+    for name in ["old", "kept"] {
+        assert_eq!(std::fs::read_to_string(place.join(name)).expect("a file"), name);
+        let mode = place.join(name).metadata().expect("it").permissions().mode();
+        assert_eq!(mode & 0o777, 0o755, "{name}");
+    }
+}
+
+/// CONTRACT 20.33
+#[test]
+fn the_end_of_a_step_goes_where_the_step_began() {
+    let field = Field::new("true");
+    let [first, second] = &field.hosts;
+    let (copy, trap) = (first.beside("copy.git"), first.path.join("trapped"));
+    let ran = format!("#!/bin/sh\ntouch '{}'\nexec git-receive-pack \"$@\"\n", trap.display());
+    let program = first.beside("pack");
+    std::fs::write(&program, ran).expect("a file");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("its mode");
+    let hub = first.git(["remote", "get-url", "origin"]);
+    for (key, value) in [
+        ("remote.origin.pushurl", copy.display().to_string()),
+        (&*format!("url.{}.insteadOf", copy.display()), hub.clone()),
+        ("remote.origin.receivepack", program.display().to_string()),
+    ] {
+        let make = format!("cp -r '{hub}' '{}' 2>/dev/null", copy.display());
+        agent(first, "scripted", &format!("cat >/dev/null; {make}; git config '{key}' '{value}'"));
+        agent(first, "other", "cat >/dev/null; echo other >other");
+        let run = start(first, &flow("work", TWO));
+        first.aynig_ok(["run", "--drain"]);
+        second.aynig_ok(["flow", "list"]);
+        assert_eq!(steps(second, &run), ["work killed_policy next", "next completed STOP"], "{key}");
+        field.assert_same(&run);
+        assert!(!trap.exists(), "{key}");
+        std::fs::remove_dir_all(&copy).ok();
     }
 }
 
@@ -117,11 +144,8 @@ fn an_agent_does_not_choose_who_approves() {
     let (work, _) = TWO.split_once("  - id: next").expect("two steps");
     let run = start(&repo, &flow("work", &format!("{work}{gate}")));
     repo.aynig_ok(["run", "--drain"]);
-    assert_eq!(steps(&repo, &run), ["work killed_policy next"], "the gate does not open");
-    assert_waits(&repo, &run, "aynig.approver.boss");
-    repo.git(["config", "aynig.approver.boss", "boss@example.com"]);
-    repo.aynig_ok(["flow", "resume", &run.slug]);
-    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&repo, &run), ["work killed_policy next", "next"]);
+    assert_eq!(repo.git(["config", "aynig.approver.boss"]), "boss@example.com");
     assert_eq!(repo.state(&run.driver), "flow-gate");
     assert_eq!(repo.aynig(["flow", "approve", &run.slug]).status.code(), Some(1), "not of boss");
 }
@@ -138,19 +162,16 @@ fn validators_and_planners_change_no_setting() {
     let (_, next) = TWO.split_once("  - id: next").expect("two steps");
     let next = format!("  - id: next{next}");
     for (name, step, wanted) in [
-        ("aynig.validator.evil", check, "work killed_policy next"),
-        ("aynig.evaluator.evil", judge, "work unsafe STOP"),
+        ("aynig.validator.evil", check, &["work killed_policy next", "next completed STOP"][..]),
+        ("aynig.evaluator.evil", judge, &["work unsafe STOP"][..]),
     ] {
         for line in [set.clone(), "git config aynig.evaluator.evil hidden-value".to_owned()] {
             repo.git(["config", name, &format!("{line}; echo '{{\"status\":\"success\"}}'")]);
             let run = start(&repo, &flow("work", &format!("{step}{next}")));
             repo.aynig_ok(["run", "--drain"]);
-            assert_eq!(steps(&repo, &run), [wanted], "{name}: {line}");
+            assert_eq!(steps(&repo, &run), wanted, "{name}: {line}");
             assert!(!repo.path.join(".git/trapped").exists(), "{name}: git ran a program of the step");
-            assert!(!repo.path.join(".git/next-ran").exists(), "{name}");
-            assert!(said(&repo, &run).contains("was"), "{}", said(&repo, &run));
-            git_output(&repo, &["config", "--unset-all", "filter.x.clean"]);
-            git_output(&repo, &["config", "--unset-all", "aynig.evaluator.evil"]);
+            assert!(said(&repo, &run).contains("put back"), "{}", said(&repo, &run));
         }
     }
 }
@@ -159,22 +180,21 @@ fn validators_and_planners_change_no_setting() {
 #[test]
 fn a_step_that_removes_its_record_is_found_out() {
     let data = "\"$(git rev-parse --git-common-dir)/aynig/data\"";
-    for (script, word) in [
-        (format!("rm -rf {data}"), "record of the workspace was removed"),
-        (
-            format!("find {data} -name workspace-record.json -delete; git config aynig.validator.ok x"),
-            "aynig.validator.ok",
-        ),
-    ] {
-        let repo = scene(&script);
-        let run = start(&repo, &flow("work", TWO));
-        repo.aynig_ok(["run", "--drain"]);
-        assert_eq!(steps(&repo, &run), ["work killed_policy next"], "{script}");
-        let words = said(&repo, &run);
-        assert!(words.contains(word), "{script}: {words}");
-        assert!(words.contains("cannot do it"), "{script}: {words}");
-        assert!(!repo.path.join(".git/next-ran").exists(), "{script}");
-    }
+    let repo = scene(&format!("rm -rf {data}"));
+    let run = start(&repo, &flow("work", TWO));
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&repo, &run), ["work killed_policy next"]);
+    let words = said(&repo, &run);
+    assert!(words.contains("record of the workspace was removed"), "{words}");
+    assert!(words.contains("cannot do it"), "{words}");
+    assert!(!repo.path.join(".git/next-ran").exists());
+    // What was recorded is in memory.
+    let script = format!("find {data} -name workspace-record.json -delete; git config aynig.validator.ok x");
+    let repo = scene(&script);
+    let run = start(&repo, &flow("work", TWO));
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&repo, &run), ["work killed_policy next", "next completed STOP"]);
+    assert!(said(&repo, &run).contains("the setting aynig.validator.ok was"), "{}", said(&repo, &run));
 }
 
 /// CONTRACT 20.33

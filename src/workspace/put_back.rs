@@ -1,0 +1,93 @@
+//! Puts back the hooks and settings that a step changed (CONTRACT 20.33).
+//!
+//! Why at once: the end of a step is pushed by git, which obeys them, and so does whatever runs next on this host. What a
+//! step set stays in the directory of saved contents.
+
+use std::io;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use crate::fsutil;
+use crate::git::process::call::Git;
+
+use super::Workspaces;
+use super::context::Context;
+use super::record::{Hook, Record, Values, content_of};
+use super::refusal::Refusal;
+use super::tampering::{Outside, Thing};
+
+impl Workspaces<'_> {
+    /// Puts hooks and settings back to what they were before a step. What fails is found again by the next comparison.
+    pub fn put_back_outside(&self, context: &Context, before: &Outside) -> Result<(), Refusal> {
+        let now = self.recorded_now(context)?;
+        let before = before.now();
+        let saved = self.saved(context);
+        for change in self.compared(context, (before, &now), true) {
+            if !change.is_unsettled() {
+                continue;
+            }
+            let name = &change.name;
+            let restored = match change.thing {
+                Thing::Hook => restore_hook(&saved, Path::new(name), before.hooks.get(name)),
+                Thing::Setting => {
+                    let values = |record: &Record| record.settings.get(name).cloned().unwrap_or_default();
+                    restore_setting(&saved, name, &values(before), &values(&now))
+                }
+                Thing::Ref => continue,
+            };
+            if let Err(error) = restored {
+                tracing::warn!(%error, name, "it could not be put back");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Gives a hook the content that it had, or removes a new one.
+fn restore_hook(saved: &Path, path: &Path, old: Option<&Hook>) -> io::Result<()> {
+    let Some(Hook { content, mode }) = old else { return std::fs::remove_file(path) };
+    let Some(mode) = mode else {
+        std::fs::remove_file(path).or_else(absent)?;
+        return symlink(content, path);
+    };
+    fsutil::replace(path, &content_of(saved, content)?)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(*mode))
+}
+
+/// Gives a setting the values that it had in each file that has or had one.
+fn restore_setting(saved: &Path, key: &str, old: &Values, new: &Values) -> io::Result<()> {
+    let mut files: Vec<&PathBuf> = old.iter().chain(new).map(|(file, _)| file).collect();
+    files.sort();
+    files.dedup();
+    for file in files {
+        let of_file = old.iter().filter(|(one, _)| one == file);
+        let wanted: Vec<Vec<u8>> =
+            of_file.map(|(_, digest)| content_of(saved, digest)).collect::<io::Result<_>>()?;
+        // Outside of every repository, so that no setting of this one counts.
+        let config = |arguments: &[&std::ffi::OsStr]| {
+            let git = Git::new(Path::new("/")).args(["config", "--file"]).args([file]);
+            git.args(arguments)
+        };
+        let text = |words: &'static str| std::ffi::OsStr::new(words);
+        let there = config(&[text("--null"), text("--get-all"), key.as_ref()]).run_unchecked();
+        let there = there.map_err(io::Error::other)?.stdout;
+        let there: Vec<&[u8]> = there.split(|byte| *byte == 0).collect();
+        let there = &there[..there.len().saturating_sub(1)];
+        if there == wanted {
+            continue;
+        }
+        if !there.is_empty() {
+            config(&[text("--unset-all"), key.as_ref()]).run().map_err(io::Error::other)?;
+        }
+        for value in wanted {
+            use std::os::unix::ffi::OsStrExt;
+            let value = std::ffi::OsStr::from_bytes(&value);
+            config(&[text("--add"), key.as_ref(), value]).run().map_err(io::Error::other)?;
+        }
+    }
+    Ok(())
+}
+
+fn absent(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
+}
