@@ -44,4 +44,4 @@ pub mod time;
 pub mod workspace;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

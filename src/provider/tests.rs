@@ -8,6 +8,10 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
+#[path = "../../tests/fixtures/providers/played.rs"]
+mod played;
+
+use self::played::{ACP, CLAUDE, CODEX, Reads, steps};
 use super::turn::files;
 use super::{Ended, How, Ids, Kind, Posture, Provider, Turn, named, run};
 use crate::clock::Stopwatch;
@@ -310,42 +314,6 @@ fn files_that_cannot_be_made_are_a_failure_before_the_start() {
     assert!(ended.evidence.contains("could not be started"), "{}", ended.evidence);
     assert!(!host.directory.path().join("tree/began").exists() && host.file(files::STDERR) == "mine");
 }
-
-/// A stream of the fixtures as steps, with what is written to the program: before the first line that contains the first
-/// text, a line with the second text must come.
-fn steps(name: &str, reads: &[(&str, &str)], until: &str) -> String {
-    let path = format!("{}/tests/fixtures/providers/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
-    let text = fs::read_to_string(path).expect("a stream");
-    let mut reads = reads.iter().peekable();
-    let mut steps = String::new();
-    for line in text.lines() {
-        while let Some((_, expected)) = reads.next_if(|(before, _)| line.contains(before)) {
-            steps += &format!("<{expected}\n");
-        }
-        steps += &format!(">{line}\n");
-        if !until.is_empty() && line.contains(until) {
-            break;
-        }
-    }
-    assert!(reads.peek().is_none(), "{name}: {:?}", reads.peek());
-    steps
-}
-
-type Reads = [(&'static str, &'static str)];
-
-const CLAUDE: [(&str, &str); 2] =
-    [("control_response", r#""subtype":"initialize""#), (r#""subtype":"init""#, r#""content":"do it""#)];
-const CODEX: [(&str, &str); 4] = [
-    (r#"{"id":1"#, r#""method":"initialize""#),
-    (r#"{"id":2"#, r#""method":"initialized""#),
-    (r#"{"id":2"#, r#""method":"thread/start""#),
-    (r#"{"id":3"#, r#""text":"do it""#),
-];
-const ACP: [(&str, &str); 3] = [
-    (r#""id":1,"#, r#""method":"initialize""#),
-    (r#""id":2,"#, r#""method":"session/new""#),
-    ("agent_thought_chunk", r#""text":"do it""#),
-];
 
 /// CONTRACT 19.1, 19.5
 #[test]

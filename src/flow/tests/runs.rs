@@ -10,12 +10,11 @@ use crate::flow::due::{Due, LIMITED, PARKED, due, route, times_cut_off};
 use crate::flow::verdict::{status, verdict};
 use crate::model::by::By;
 use crate::model::decide::{NewRun, Op, create};
-use crate::model::ids::{OpId, RunId, Slug, StepId};
-use crate::model::run::{
-    DecidedBy, FrozenFlow, GlobalMode, Limits, Mode, Replicate, Run, RunKind, RunStatus, Verdict,
-};
+use crate::model::ids::{OpId, StepId};
+use crate::model::run::{FrozenFlow, Run, RunKind, RunStatus, Verdict};
 use crate::model::state::State;
 use crate::model::step::{Opcode, Outcome, Record, Step};
+use crate::model::tests::new_run;
 use crate::model::time::Timestamp;
 
 const FLOW: &str = "workflow_id: test\nversion: 1\nentry_step: work\nsteps:\n\
@@ -34,30 +33,15 @@ fn time() -> Timestamp {
 }
 
 fn state() -> State {
-    let id = RunId::from(Uuid::from_u128(7));
-    let new = NewRun {
-        id,
-        slug: Slug::of(id, 8),
-        kind: RunKind::Flow,
-        label: String::new(),
-        mode: Mode::Auto,
-        global_mode: GlobalMode::Implementation,
-        base_ref: "refs/heads/main".to_owned(),
-        base_sha: "0123456789012345678901234567890123456789".to_owned(),
-        decided_by: DecidedBy::Repository("here".to_owned()),
-        done_when: None,
-        limits: Limits::default(),
-        replicate: Replicate::All,
-        status: RunStatus::Running,
-        flow: Some(FrozenFlow {
-            workflow_id: "test".to_owned(),
-            version: 1,
-            file: "00".to_owned(),
-            inputs: BTreeMap::new(),
-            begins_at: None,
-            forked_from: None,
-        }),
+    let frozen = FrozenFlow {
+        workflow_id: "test".to_owned(),
+        version: 1,
+        file: "00".to_owned(),
+        inputs: BTreeMap::new(),
+        begins_at: None,
+        forked_from: None,
     };
+    let new = NewRun { flow: Some(frozen), ..new_run(7, RunKind::Flow) };
     let by = By::Runner { runner: "host".to_owned() };
     let op = Op { id: OpId::from(Uuid::from_u128(1)), at: time(), by };
     create(&new, &op).expect("a run").state

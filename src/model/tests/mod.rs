@@ -45,13 +45,13 @@ fn by(number: u64, by: By) -> Op {
     Op { id: OpId::from(Uuid::from_u128(u128::from(number) + 1)), at, by }
 }
 
-/// A run without nodes.
-pub(super) fn fresh() -> Decided {
-    let id = RunId::from(Uuid::from_u128(0xabcd_ef01_2345_6789_abcd_ef01_2345_6789));
-    let new = NewRun {
+/// A new run with this id.
+pub(crate) fn new_run(id: u128, kind: RunKind) -> NewRun {
+    let id = RunId::from(Uuid::from_u128(id));
+    NewRun {
         id,
         slug: Slug::of(id, 8),
-        kind: RunKind::Graph,
+        kind,
         label: "fix 412".to_owned(),
         mode: Mode::Interactive,
         global_mode: GlobalMode::Implementation,
@@ -63,8 +63,12 @@ pub(super) fn fresh() -> Decided {
         replicate: Replicate::All,
         status: RunStatus::Running,
         flow: None,
-    };
-    create(&new, &op(0)).unwrap()
+    }
+}
+
+/// A run without nodes.
+pub(super) fn fresh() -> Decided {
+    create(&new_run(0xabcd_ef01_2345_6789_abcd_ef01_2345_6789, RunKind::Graph), &op(0)).unwrap()
 }
 
 /// A run on which operations are decided one after the other.

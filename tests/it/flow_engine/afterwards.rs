@@ -3,11 +3,7 @@
 use super::hosts::Field;
 use super::*;
 
-const ASK: &str = "  - id: ask
-    opcode: GATE
-    gate: result
-    routes: {gate_approved: STOP, gate_rejected: STOP}
-";
+const ASK: &str = gate_step!("STOP");
 
 /// Carries a run to its end.
 fn ended(repo: &Repo) -> Started {

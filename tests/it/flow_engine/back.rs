@@ -11,21 +11,8 @@ pub(super) const APPENDS: &str = "read -r what; echo \"$what\" >>work; echo \"di
 const WAITS: &str = "read -r what; echo half >>work; say began $$; await go; echo \"$what\" >>work";
 
 /// Two steps of an agent, and a gate.
-pub(super) const TWO: &str = "  - id: one
-    opcode: RUN_AGENT
-    agent: scripted
-    prompt: one
-    routes: {completed: two, error: STOP}
-  - id: two
-    opcode: RUN_AGENT
-    agent: scripted
-    prompt: two
-    routes: {completed: ask, error: STOP}
-  - id: ask
-    opcode: GATE
-    gate: result
-    routes: {gate_approved: STOP, gate_rejected: STOP}
-";
+pub(super) const TWO: &str =
+    concat!(agent_step!("one", "one", "two"), agent_step!("two", "two", "ask"), gate_step!("STOP"),);
 
 fn saved(repo: &Repo) -> Vec<String> {
     let refs = repo.rescues();

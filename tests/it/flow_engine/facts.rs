@@ -4,7 +4,8 @@ use super::agent::with_agent;
 use super::workshop::*;
 use super::*;
 
-const STEPS: &str = "  - id: implement
+const STEPS: &str = concat!(
+    "  - id: implement
     opcode: RUN_AGENT
     agent: scripted
     prompt: go
@@ -14,11 +15,9 @@ const STEPS: &str = "  - id: implement
     prompt: Is it done?
     allowed_next_steps: [implement, ask]
     routes: {success: STOP, partial: implement, blocked: implement, unsafe: STOP, needs_human: ask}
-  - id: ask
-    opcode: GATE
-    gate: result
-    routes: {gate_approved: STOP, gate_rejected: STOP}
-";
+",
+    gate_step!("STOP"),
+);
 
 const SUCCESS: &str = r#"{"status":"success"}"#;
 const PARTIAL: &str = r#"{"status":"partial"}"#;

@@ -2,11 +2,9 @@
 
 use super::*;
 
-const GATE: &str = "  - id: undo
-    opcode: ROLLBACK
-    target: pre_run
-    routes: {completed: ask, error: STOP}
-  - id: ask
+const GATE: &str = concat!(
+    undo_step!("ask"),
+    "  - id: ask
     opcode: GATE
     gate: result
     question: Is this right?
@@ -14,7 +12,8 @@ const GATE: &str = "  - id: undo
   - id: end
     opcode: STOP
     reason: it is
-";
+",
+);
 
 /// CONTRACT 20.1, 20.2, 20.3
 #[test]

@@ -82,16 +82,15 @@ fn prompts_and_scripts_of_the_base_must_be_those_of_the_trusted_ref() {
     assert_eq!(repo.state(started["driver"].as_str().expect("a name")), "flow-done");
 }
 
-const ONE: &str = "  - id: implement
+const ONE: &str = concat!(
+    "  - id: implement
     opcode: RUN_AGENT
     agent: scripted
     prompt: go
     routes: {completed: ask, error: STOP, killed_timeout: STOP, killed_idle: STOP}
-  - id: ask
-    opcode: GATE
-    gate: result
-    routes: {gate_approved: STOP, gate_rejected: STOP}
-";
+",
+    gate_step!("STOP"),
+);
 
 /// CONTRACT 20.4
 #[test]

@@ -1,6 +1,7 @@
 //! One run whose steps are carried out on two hosts in turn, through a hub.
 
 use super::agent::agent;
+use super::back::{APPENDS, TWO};
 use super::*;
 
 /// A hub, and two hosts with clones of it that have the agent `scripted`.
@@ -9,22 +10,6 @@ pub(super) struct Field {
     /// Has the hub beside it.
     pub(super) hub: Repo,
 }
-
-const TWO: &str = "  - id: one
-    opcode: RUN_AGENT
-    agent: scripted
-    prompt: one
-    routes: {completed: two, error: STOP}
-  - id: two
-    opcode: RUN_AGENT
-    agent: scripted
-    prompt: two
-    routes: {completed: ask, error: STOP}
-  - id: ask
-    opcode: GATE
-    gate: result
-    routes: {gate_approved: STOP, gate_rejected: STOP}
-";
 
 impl Field {
     pub(super) fn new(script: &str) -> Self {
@@ -74,8 +59,6 @@ fn host(hub: &str, name: &str, script: &str) -> Repo {
     agent(&host, "scripted", script);
     host
 }
-
-const APPENDS: &str = "read -r what; echo \"$what\" >>work; echo \"did $what\"";
 
 /// CONTRACT 20.3
 #[test]
@@ -133,20 +116,7 @@ fn a_kill_at_any_point_of_a_step_loses_and_doubles_nothing() {
     }
 }
 
-const AGAIN: &str = "  - id: one
-    opcode: RUN_AGENT
-    agent: scripted
-    prompt: one
-    routes: {completed: ask, error: STOP}
-  - id: ask
-    opcode: GATE
-    gate: result
-    routes: {gate_approved: STOP, gate_rejected: undo}
-  - id: undo
-    opcode: ROLLBACK
-    target: pre_run
-    routes: {completed: one, error: STOP}
-";
+const AGAIN: &str = concat!(agent_step!("one", "one", "ask"), gate_step!("undo"), undo_step!("one"),);
 
 /// CONTRACT 15.19, 15.21
 #[test]

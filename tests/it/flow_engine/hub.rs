@@ -4,11 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 
-const GATE: &str = "  - id: ask
-    opcode: GATE
-    gate: result
-    routes: {gate_approved: STOP, gate_rejected: STOP}
-";
+const GATE: &str = gate_step!("STOP");
 
 /// A hub at `PATH/hub.git`, and clones of it.
 struct Hub {

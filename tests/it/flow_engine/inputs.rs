@@ -5,7 +5,8 @@ use super::hosts::Field;
 use super::workshop::*;
 use super::*;
 
-const TEXT: &str = "workflow_id: fix
+const TEXT: &str = concat!(
+    "workflow_id: fix
 version: 1
 entry_step: plan
 defaults: {agent: scripted}
@@ -31,11 +32,9 @@ steps:
     prompt: Is it done?
     allowed_next_steps: [implement, ask]
     routes: {success: STOP, partial: implement, blocked: ask, unsafe: STOP, needs_human: ask}
-  - id: ask
-    opcode: GATE
-    gate: result
-    routes: {gate_approved: STOP, gate_rejected: STOP}
-";
+",
+    gate_step!("STOP"),
+);
 
 /// Keeps the prompt as `.git/got/STEP-N`, and each file that it names beside it. The first step rewrites the prompts.
 const AGENT: &str = r#"got=$(git rev-parse --git-common-dir)/got; mkdir -p "$got"

@@ -14,21 +14,20 @@ echo \"$$ $PPID\" >\"$common/up.new\"; mv \"$common/up.new\" \"$common/up\"; exe
 /// An agent that is done at once.
 const QUICK: &str = "read -r what; ls >seen; echo \"$what\" >>work; echo done";
 
-const TWO: &str = "  - id: one
+const TWO: &str = concat!(
+    "  - id: one
     opcode: RUN_AGENT
     agent: scripted
     prompt: one
     routes: {completed: two, error: ask}
-  - id: two
-    opcode: RUN_AGENT
-    agent: scripted
-    prompt: two
-    routes: {completed: STOP, error: STOP}
-  - id: ask
+",
+    agent_step!("two", "two", "STOP"),
+    "  - id: ask
     opcode: GATE
     gate: lost
     routes: {gate_approved: one, gate_rejected: STOP}
-";
+",
+);
 
 /// The process of the agent that works in a repository, and that of its step.
 fn up(repo: &Repo) -> [i32; 2] {

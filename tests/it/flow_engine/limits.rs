@@ -193,25 +193,17 @@ fn a_turn_that_a_usage_limit_ended_is_recorded_and_counts() {
     assert_eq!(assert_rests(&repo, &run, "tokens")["value"], 120.0);
 }
 
-const REVIEWED: &str = "  - id: plan
+const REVIEWED: &str = concat!(
+    "  - id: plan
     opcode: RUN_AGENT
     agent: planning
     prompt: plan
     routes: {completed: implement, error: STOP}
-  - id: implement
-    opcode: RUN_AGENT
-    agent: scripted
-    prompt: go
-    routes: {completed: ask, error: STOP}
-  - id: ask
-    opcode: GATE
-    gate: result
-    routes: {gate_approved: STOP, gate_rejected: undo}
-  - id: undo
-    opcode: ROLLBACK
-    target: pre_run
-    routes: {completed: plan, error: STOP}
-";
+",
+    agent_step!("implement", "go", "ask"),
+    gate_step!("undo"),
+    undo_step!("plan"),
+);
 
 /// CONTRACT 18.13, 20.8
 #[test]

@@ -1,5 +1,42 @@
 //! Runs of flows on the real binary: from `flow start` over the runner to the verdict.
 
+/// A step of the agent `scripted`, which ends the run on an error.
+macro_rules! agent_step {
+    ($id:literal, $prompt:literal, $next:literal) => {
+        concat!(
+            "  - id: ",
+            $id,
+            "\n    opcode: RUN_AGENT\n    agent: scripted\n    prompt: ",
+            $prompt,
+            "\n    routes: {completed: ",
+            $next,
+            ", error: STOP}\n"
+        )
+    };
+}
+
+/// The gate `ask`, which ends the run if it is approved.
+macro_rules! gate_step {
+    ($rejected:literal) => {
+        concat!(
+            "  - id: ask\n    opcode: GATE\n    gate: result\n    routes: {gate_approved: STOP, gate_rejected: ",
+            $rejected,
+            "}\n"
+        )
+    };
+}
+
+/// The rollback `undo`, which ends the run on an error.
+macro_rules! undo_step {
+    ($next:literal) => {
+        concat!(
+            "  - id: undo\n    opcode: ROLLBACK\n    target: pre_run\n    routes: {completed: ",
+            $next,
+            ", error: STOP}\n"
+        )
+    };
+}
+
 mod afterwards;
 mod agent;
 mod back;
@@ -25,6 +62,8 @@ mod lease;
 mod limits;
 mod moved_refs;
 mod planner;
+#[path = "../../fixtures/providers/played.rs"]
+mod played;
 mod policies;
 mod providers;
 mod published;

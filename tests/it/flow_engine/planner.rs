@@ -4,21 +4,16 @@ use super::agent::with_agent;
 use super::workshop::*;
 use super::*;
 
-const STEPS: &str = "  - id: implement
-    opcode: RUN_AGENT
-    agent: scripted
-    prompt: go
-    routes: {completed: judge, error: STOP}
-  - id: judge
+const STEPS: &str = concat!(
+    agent_step!("implement", "go", "judge"),
+    "  - id: judge
     opcode: EVALUATE
     prompt: Is it done?
     allowed_next_steps: [ask]
     routes: {success: STOP, partial: ask, blocked: ask, unsafe: STOP, needs_human: ask}
-  - id: ask
-    opcode: GATE
-    gate: result
-    routes: {gate_approved: STOP, gate_rejected: STOP}
-";
+",
+    gate_step!("STOP"),
+);
 
 /// A repository whose agent `scripted` works, and judges by this script. Each prompt's line is added to `.git/asked`, and
 /// `$n` is their number.

@@ -129,12 +129,9 @@ fn the_policy_in_force_reaches_codex() {
     }
 }
 
-const ALL: &str = "  - id: implement
-    opcode: RUN_AGENT
-    agent: scripted
-    prompt: go
-    routes: {completed: test, error: STOP}
-  - id: test
+const ALL: &str = concat!(
+    agent_step!("implement", "go", "test"),
+    "  - id: test
     opcode: RUN_VALIDATION
     run: [{kind: script, id: unit, entrypoint: check.sh}, lint]
     routes: {completed: judge, error: STOP}
@@ -144,11 +141,9 @@ const ALL: &str = "  - id: implement
     command: planner
     allowed_next_steps: [ask]
     routes: {success: ask, partial: STOP, blocked: STOP, unsafe: STOP, needs_human: STOP}
-  - id: ask
-    opcode: GATE
-    gate: result
-    routes: {gate_approved: STOP, gate_rejected: STOP}
-";
+",
+    gate_step!("STOP"),
+);
 
 const DONE: [&str; 4] = ["implement completed test", "test completed judge", "judge success ask", "ask"];
 

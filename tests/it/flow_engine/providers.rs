@@ -1,6 +1,7 @@
 //! RUN_AGENT with each kind of provider, which plays the output of the real program.
 
 use super::agent::with_agent;
+use super::played::{ACP, CLAUDE, CODEX, Reads};
 use super::workshop::*;
 use super::*;
 
@@ -12,22 +13,6 @@ const STEP: &str = "  - id: implement
     allow_empty: true
     routes: {completed: STOP, error: STOP, killed_timeout: STOP, killed_idle: STOP, killed_policy: STOP}
 ";
-
-type Reads = [(&'static str, &'static str)];
-
-pub(super) const CLAUDE: [(&str, &str); 2] =
-    [("control_response", r#""subtype":"initialize""#), (r#""subtype":"init""#, r#""content":"do it""#)];
-const CODEX: [(&str, &str); 4] = [
-    (r#"{"id":1"#, r#""method":"initialize""#),
-    (r#"{"id":2"#, r#""method":"initialized""#),
-    (r#"{"id":2"#, r#""method":"thread/start""#),
-    (r#"{"id":3"#, r#""text":"do it""#),
-];
-const ACP: [(&str, &str); 3] = [
-    (r#""id":1,"#, r#""method":"initialize""#),
-    (r#""id":2,"#, r#""method":"session/new""#),
-    ("agent_thought_chunk", r#""text":"do it""#),
-];
 
 /// The roles of every turn.
 const ROLES: [&str; 6] = [

@@ -5,25 +5,22 @@ use super::*;
 use crate::publish::hub_and_clone;
 
 /// A step that may change `docs` only, and a gate behind a violation.
-const STEPS: &str = "  - id: implement
+const STEPS: &str = concat!(
+    "  - id: implement
     opcode: RUN_AGENT
     agent: scripted
     prompt: do it
     policy: docs
     routes: {completed: STOP, error: STOP, killed_policy: ask}
-  - id: ask
-    opcode: GATE
-    gate: result
-    routes: {gate_approved: STOP, gate_rejected: undo}
-  - id: undo
-    opcode: ROLLBACK
-    target: pre_run
-    routes: {completed: again, error: STOP}
-  - id: again
+",
+    gate_step!("undo"),
+    undo_step!("again"),
+    "  - id: again
     opcode: GATE
     gate: again
     routes: {gate_approved: implement, gate_rejected: STOP}
-";
+",
+);
 
 fn text() -> String {
     flow("implement", STEPS).replace("steps:", "policies:\n  docs: {allowed_paths: [\"docs/**\"]}\nsteps:")

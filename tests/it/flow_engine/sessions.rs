@@ -1,7 +1,7 @@
 //! Sessions that a step continues, and the replay for a new session.
 
 use super::hosts::Field;
-use super::providers::CLAUDE;
+use super::played::CLAUDE;
 use super::workshop::*;
 use super::*;
 

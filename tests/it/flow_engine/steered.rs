@@ -10,11 +10,7 @@ use super::back::{APPENDS, TWO};
 use super::hosts::Field;
 use super::*;
 
-const ASK: &str = "  - id: ask
-    opcode: GATE
-    gate: result
-    routes: {gate_approved: STOP, gate_rejected: STOP}
-";
+const ASK: &str = gate_step!("STOP");
 
 /// CONTRACT 20.31
 #[test]

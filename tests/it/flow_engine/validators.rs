@@ -4,20 +4,15 @@ use super::agent::with_agent;
 use super::workshop::*;
 use super::*;
 
-const STEPS: &str = "  - id: implement
-    opcode: RUN_AGENT
-    agent: scripted
-    prompt: go
-    routes: {completed: test, error: STOP}
-  - id: test
+const STEPS: &str = concat!(
+    agent_step!("implement", "go", "test"),
+    "  - id: test
     opcode: RUN_VALIDATION
     run: RUN
     routes: {completed: STOP, error: STOP, killed_timeout: ask, killed_idle: STOP, killed_policy: STOP}
-  - id: ask
-    opcode: GATE
-    gate: result
-    routes: {gate_approved: STOP, gate_rejected: STOP}
-";
+",
+    gate_step!("STOP"),
+);
 
 fn validated_by(run: &str) -> String {
     flow("implement", &STEPS.replace("RUN\n", &format!("{run}\n")))

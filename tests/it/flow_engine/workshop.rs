@@ -83,22 +83,10 @@ pub(super) fn player(
     repo: &Repo,
     (name, kind): (&str, &str),
     stream: &str,
-    reads: &[(&str, &str)],
+    reads: &played::Reads,
     (until, then): (&str, &str),
 ) {
-    let path = format!("{}/tests/fixtures/providers/{stream}.jsonl", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(path).expect("a stream");
-    let (mut reads, mut steps) = (reads.iter().peekable(), String::new());
-    for line in text.lines() {
-        while let Some((_, expected)) = reads.next_if(|(before, _)| line.contains(before)) {
-            steps += &format!("<{expected}\n");
-        }
-        steps += &format!(">{line}\n");
-        if !until.is_empty() && line.contains(until) {
-            break;
-        }
-    }
-    assert!(reads.peek().is_none(), "{stream}: {:?}", reads.peek());
+    let steps = played::steps(stream, reads, until);
     let git = repo.path.join(".git");
     std::fs::write(git.join(format!("{name}.steps")), steps + then).expect("steps");
     let place = git.join(name);
