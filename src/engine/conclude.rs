@@ -3,7 +3,8 @@
 //! Invariant: the next state follows from the ledger as this very operation leaves it. If the ledger moved meanwhile, all
 //! of it is worked out anew; if the lease is lost, nothing is written.
 
-use crate::contract::ids::{AttemptId, CommitId};
+use crate::contract::head::Head;
+use crate::contract::ids::{AttemptId, CommitId, StateName};
 use crate::crashpoint::{Point, reach};
 use crate::flow::document::{Act, Flow, word_of};
 use crate::flow::due::{Due, due};
@@ -21,11 +22,11 @@ use crate::words::error_chain;
 use crate::workspace::context::Context;
 use crate::workspace::refusal::{Refusal, Why};
 
-use super::Engine;
 use super::driver::{DONE, Driver, GATE, Next, STEP};
 use super::limits::{halted, number, paused};
 use super::question::{request, required};
 use super::record;
+use super::{Engine, Moved, remote_of};
 
 /// How much of what a step said of itself is in the subject of the driver's state, in characters.
 const MOST_EVIDENCE: usize = 120;
@@ -134,10 +135,8 @@ impl Engine<'_> {
             match ledger.operate_on_this(&op, &commands, &beside) {
                 Ok(_) => {
                     reach(Point::StepEnded);
+                    self.note_moved(ledger, driver, (expected, new));
                     self.project(ledger);
-                    if let Some(new) = new {
-                        driver.note(new);
-                    }
                     if let Some((context, _)) = &conclusion.workspace {
                         self.workspaces.settled_with(context, &refs);
                     }
@@ -157,6 +156,28 @@ impl Engine<'_> {
             }
         }
         Err(Refusal::new(Why::Conflict, format!("{} moves all the time; nothing was changed", driver.branch)))
+    }
+
+    /// Notes the new commit of a driver, and tells whoever is to hear of it.
+    fn note_moved(
+        &self,
+        ledger: &Ledger<'_>,
+        driver: &Driver<'_>,
+        (before, new): (Option<CommitId>, Option<CommitId>),
+    ) {
+        let Some(commit) = new else { return };
+        driver.note(commit);
+        let (branch, remote) = (&driver.branch, remote_of(&driver.place));
+        let (previous, run) = (self.state_before(before), &ledger.tip().state);
+        (self.moved)(&Moved { branch, remote, commit, previous, run });
+    }
+
+    /// The state that a driver had at a commit; of a lease, the one that it was taken for.
+    fn state_before(&self, head: Option<CommitId>) -> Option<StateName> {
+        match Head::read(&self.repo.commit(head?).ok()?.facts()) {
+            Head::Working(lease) => lease.origin,
+            head => head.state(),
+        }
     }
 
     /// Fills inputs into the reason of a STOP step.

@@ -76,7 +76,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::clock;
-use crate::contract::ids::RemoteName;
+use crate::contract::ids::{BranchName, CommitId, RemoteName, StateName};
 use crate::git::Repo;
 use crate::journal::directory::RunDirectory;
 use crate::ledger::{Ledger, LedgerError, Place, content};
@@ -84,6 +84,7 @@ use crate::model::by::By;
 use crate::model::decide::Op;
 use crate::model::ids::{OpId, RunId};
 use crate::model::run::Run;
+use crate::model::state::State;
 use crate::model::time::Timestamp;
 use crate::provider::Provider;
 use crate::stop::Stop;
@@ -126,6 +127,23 @@ pub struct Engine<'a> {
     pub stop: Stop,
     /// Tells the user something at once.
     pub tell: fn(&str),
+    /// Hears of each new state of a driver that this process wrote, once the place of decision has it.
+    pub moved: Box<dyn Fn(&Moved<'_>) + 'a>,
+}
+
+/// A driver that has a new state.
+#[derive(Debug)]
+pub struct Moved<'s> {
+    /// The driver.
+    pub branch: &'s BranchName,
+    /// The remote that decides it.
+    pub remote: Option<&'s RemoteName>,
+    /// The commit of the new state.
+    pub commit: CommitId,
+    /// The state before. Of an attempt, the one that asked for it.
+    pub previous: Option<StateName>,
+    /// The run, as its ledger has it.
+    pub run: &'s State,
 }
 
 impl Engine<'_> {

@@ -29,7 +29,7 @@ use crate::runner::survey::scan::is_below;
 use crate::runner::survey::{rest, trust};
 use crate::words::{error_chain, shell_quote};
 
-use super::declare::{Written, check_no_workspace};
+use super::declare::{Written, check_no_driver, check_no_workspace};
 use super::error::{Error, Kind};
 use super::missing::{Purpose, missing};
 use super::outer::OuterCommand;
@@ -118,6 +118,7 @@ pub fn cancel(
     for _ in 0..TRIES {
         let head = head_of(repo, authority, branch)?
             .ok_or_else(|| missing(repo, authority, branch, Purpose::Read))?;
+        check_no_driver(repo, branch, Some(head))?;
         let stored = repo
             .commit(head)
             .map_err(|error| Error::because(&format!("read the newest commit of {branch}"), &error))?;

@@ -21,12 +21,12 @@ use super::app::Process;
 use super::error::Error;
 pub use super::inside::persons_only;
 use super::outer::OuterCommand;
-use super::{settings, workspace};
+use super::{notify, settings, workspace};
 
 /// The engine of this host. `watchdog` is the argument by which this program starts its watchdog.
 pub fn open<'a>(
     repo: &'a Repo,
-    process: &Process,
+    process: &'a Process,
     stop: Stop,
     watchdog: &str,
     tell: fn(&str),
@@ -47,6 +47,11 @@ pub fn open<'a>(
         watchdog: Watchdog::lazy(process.program.clone(), vec![watchdog.into()]),
         stop,
         tell,
+        moved: Box::new(move |moved| {
+            if let Err(warning) = notify::announce_run(repo, process, moved) {
+                tell(&warning);
+            }
+        }),
     })
 }
 

@@ -11,11 +11,15 @@ use std::sync::Arc;
 use globset::GlobSet;
 
 use crate::contract::environment::trailer_variables;
+use crate::contract::head::Head;
 use crate::contract::ids::{CommitId, RemoteName, RoleName};
 use crate::contract::message::Message;
 use crate::contract::trailers::Trailer;
+use crate::contract::waits_for::WaitsFor;
+use crate::engine::Moved;
 use crate::fsutil;
 use crate::git::{Repo, Store};
+use crate::model::run::Verdict;
 use crate::runner::attempt::environment::own_environment;
 use crate::runner::events::hook::{Hook, HookRunner};
 use crate::runner::events::notice::Notice;
@@ -26,8 +30,10 @@ use crate::supervise::{Watchdog, detach};
 use crate::words::error_chain;
 
 use super::app::{App, Process};
-use super::declare::Written;
+use super::declare::{Written, driven_by};
 use super::error::Error;
+use super::flows;
+use super::flows::standing::Standing;
 use super::outer::OuterCommand;
 use super::settings;
 
@@ -79,6 +85,10 @@ impl HookListener {
     /// Queues a notice. The hook runs for it soon.
     pub fn hear(&self, store: &Store, notice: &Notice) {
         let Some(notification) = Notification::of_notice(notice, &self.states) else { return };
+        let slug = notification
+            .about()
+            .and_then(|(branch, commit)| driven_by(&store.handle(), &branch, Some(commit)).ok().flatten());
+        let notification = notification.driving(slug);
         match &self.hook_runner {
             Some(hook_runner) => {
                 hook_runner.send(notification.payload(
@@ -135,19 +145,44 @@ pub fn announce(
     remote: Option<&RemoteName>,
     written: &Written,
 ) -> Result<(), String> {
+    let waits = written.waits.as_ref();
+    call(repo, process, remote, |states| {
+        let told = Notification::of_state(&written.branch, &written.state, waits, states)?;
+        Some(told.after(written.previous.as_ref(), Some(written.commit)))
+    })
+}
+
+/// The same for a state that this process gave the driver of a run.
+pub(super) fn announce_run(repo: &Repo, process: &Process, moved: &Moved<'_>) -> Result<(), String> {
+    let stored = repo.commit(moved.commit).map_err(|error| format!("nobody is told: {error}"))?;
+    let Head::Ready(event) = Head::read(&stored.facts()) else { return Ok(()) };
+    let has_ended = moved.previous.as_ref().is_none_or(|previous| *previous != event.state);
+    let failed = has_ended && moved.run.run.verdict.is_some_and(|verdict| verdict != Verdict::Succeeded);
+    call(repo, process, moved.remote, |states| {
+        let Standing { words, next, .. } = flows::rests(moved.run);
+        let waits = WaitsFor::of(&event.message.trailers);
+        let stands = (words.as_str(), next, failed);
+        let told = Notification::of_run((moved.branch, &event.state), waits.as_ref(), states, stands)?;
+        Some(told.after(moved.previous.as_ref(), Some(moved.commit)))
+    })
+}
+
+/// Runs the hook, if there is one, for what `notice` makes of the states that it is called for.
+fn call(
+    repo: &Repo,
+    process: &Process,
+    remote: Option<&RemoteName>,
+    notice: impl FnOnce(&GlobSet) -> Option<Notification>,
+) -> Result<(), String> {
     let (line, limit, states) = match settings::notify(repo) {
         Err(error) => return Err(format!("nobody is told: {}", error.message)),
         Ok(settings::Notify { line: Some(line), limit, states, .. }) => (line, limit, states),
         Ok(_) => return Ok(()),
     };
-    let waits = written.waits.as_ref();
-    let Some(notification) = Notification::of_state(&written.branch, &written.state, waits, &states) else {
-        return Ok(());
-    };
+    let Some(notification) = notice(&states) else { return Ok(()) };
     if has_notice() {
         return Err(NESTED.to_owned());
     }
-    let notification = notification.after(written.previous.as_ref(), Some(written.commit));
     let payload = notification.payload(repo, remote, None);
     let environment = environment(repo, process);
     if matches!(OuterCommand::of(repo), Ok(None)) {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use aynig::contract::ids::BranchName;
@@ -14,6 +14,7 @@ use aynig::ops::error::Error;
 use aynig::ops::flows::standing::{End, Place};
 use aynig::ops::flows::view::show as view;
 use aynig::ops::flows::{self, FlowRun};
+use aynig::ops::notify::HookListener;
 use aynig::ops::run::{Mode, Setup, options};
 use aynig::ops::settings::Settings;
 use aynig::ops::settings::keys::KEYS;
@@ -21,6 +22,7 @@ use aynig::ops::{authority, runs};
 use aynig::runner::authority::Authority;
 use aynig::runner::events::feed::Feed;
 use aynig::runner::events::notice::Notice;
+use aynig::stop::Stop;
 
 use crate::cli::exit::Exit;
 use crate::cli::internal::WATCHDOG;
@@ -52,8 +54,37 @@ pub(crate) fn drive(app: &App, driven: &Driven, json: bool) -> Result<Exit, Erro
     // A signal hands the step back. It no longer ends the process, as it does while a remote is asked.
     leave();
     let _panics = panics::stop(&stop, setup.options.grace)?;
+    let hook = HookListener::new(
+        app,
+        setup.authority.source(),
+        setup.options.role.as_ref(),
+        &setup.watchdog,
+        Arc::new(|notice| {
+            if let Notice::Warning { warning, .. } = notice {
+                warn(&warning.to_string());
+            }
+        }),
+    )?;
+    let exit = carry_out(app, (driven, json), &setup, &stop, hook.as_ref());
+    if let Some(hook) = hook {
+        hook.close(&stop, || ui::remark("waiting for aynig.notify"));
+    }
+    exit
+}
+
+fn carry_out(
+    app: &App,
+    (driven, json): (&Driven, bool),
+    setup: &Setup,
+    stop: &Stop,
+    hook: Option<&HookListener>,
+) -> Result<Exit, Error> {
+    let repo = app.repo();
     let told = Mutex::new(BTreeSet::new());
     let mut feed = Feed::default();
+    if let Some(hook) = hook {
+        feed.subscribe(|notice| hook.hear(&app.store, notice));
+    }
     feed.subscribe(|notice| match notice {
         Notice::Ended(_) if !json => {
             if let Ok(run) = shown(&app.repo(), app, &setup.authority, driven) {
@@ -63,7 +94,7 @@ pub(crate) fn drive(app: &App, driven: &Driven, json: bool) -> Result<Exit, Erro
         Notice::Warning { warning, .. } => warn(&warning.to_string()),
         _ => {}
     });
-    let context = setup.context(&app.store, &stop, &feed);
+    let context = setup.context(&app.store, stop, &feed);
     let (bell, rung) = mpsc::channel();
     let _subscription = stop.subscribe(move |_| {
         let _gone = bell.send(());

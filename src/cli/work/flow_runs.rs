@@ -101,7 +101,7 @@ pub(crate) fn run(app: &App, arguments: &Flow) -> Result<Exit, Error> {
     }
 }
 
-fn opened<'a>(app: &App, repo: &'a Repo) -> Result<Engine<'a>, Error> {
+fn opened<'a>(app: &'a App, repo: &'a Repo) -> Result<Engine<'a>, Error> {
     engine::open(repo, &app.process, shutdown()?, WATCHDOG, warn)
 }
 

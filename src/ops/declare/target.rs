@@ -80,7 +80,7 @@ impl Target {
                     return Err(missing(repo, authority, &branch, purpose));
                 }
             };
-        check_no_driver(repo, &branch, head.as_ref())?;
+        check_no_driver(repo, &branch, head.as_ref().map(|head| head.id))?;
         let meaning = head.as_ref().map_or(Head::Unmanaged, |head| Head::read(&head.facts()));
         let below = match (&head, &meaning) {
             (Some(head), Head::Unmanaged | Head::Invalid(_)) => lease_below(repo, &branch, head.id),
@@ -227,19 +227,34 @@ pub(in crate::ops) fn check_no_workspace(repo: &Repo, branch: &BranchName) -> Re
     Err(Error::setup(format!("{branch} {exclusion}; nothing was changed")))
 }
 
-/// Refuses the driver of a run, which would be taken out of its run (CONTRACT 20.31).
-fn check_no_driver(repo: &Repo, branch: &BranchName, head: Option<&Stored>) -> Result<(), Error> {
+/// The slug of the run that a branch drives, whose newest commit is `head`.
+pub(in crate::ops) fn driven_by(
+    repo: &Repo,
+    branch: &BranchName,
+    head: Option<CommitId>,
+) -> Result<Option<String>, Error> {
     let prefix = settings::workspace(repo)?.run_prefix;
     let name = branch.to_string();
     let slug = name.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix("/flow"));
-    let Some(slug) = slug.filter(|_| head.and_then(|head| run_of(repo, head.id)).is_some()) else {
-        return Ok(());
-    };
+    let slug = slug.filter(|_| head.and_then(|head| run_of(repo, head)).is_some());
+    Ok(slug.map(str::to_owned))
+}
+
+/// Refuses the driver of a run, which would be taken out of its run (CONTRACT 20.31).
+pub(in crate::ops) fn check_no_driver(
+    repo: &Repo,
+    branch: &BranchName,
+    head: Option<CommitId>,
+) -> Result<(), Error> {
+    let Some(slug) = driven_by(repo, branch, head)? else { return Ok(()) };
     let message = format!("{branch} drives run {slug}, and its states follow from that; nothing was changed");
     Err(Error::failed(message)
         .hint(format!("`aynig flow show {slug}` shows what it waits for"))
         .hint(format!("`aynig flow approve {slug}` or `aynig flow reject {slug}` answers a gate"))
-        .hint(format!("`aynig flow resume {slug}` carries the run on, `aynig flow pause {slug}` pauses it")))
+        .hint(format!(
+            "`aynig flow stop {slug}` ends the run, `aynig flow pause {slug}` pauses it, `aynig flow resume {slug}` \
+             carries it on"
+        )))
 }
 
 /// Describes a HEAD, as part of a sentence.

@@ -290,6 +290,11 @@ fn waiting_for(state: &State) -> Option<String> {
     state.run.waiting_for.clone().or_else(|| GateView::of(state).map(|gate| gate.words()))
 }
 
+/// Where a run stands that does not go on by itself. Nothing of its driver counts.
+pub(super) fn rests(state: &State) -> Standing {
+    stands(state, current_step(state, None).as_deref(), None)
+}
+
 /// Where a run stands.
 fn stands(state: &State, step: Option<&str>, row: Option<&BranchView>) -> Standing {
     let run = &state.run;

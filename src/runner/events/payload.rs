@@ -34,6 +34,9 @@ const VERSION: u32 = 1;
 /// The event of a state that waits for somebody.
 const WAITS: &str = "waits-for-you";
 
+/// The event of a run of a flow that ended without success.
+const ENDED: &str = "run-ended";
+
 /// The longest text, in characters.
 const MOST_CHARS: usize = 2_000;
 
@@ -74,6 +77,9 @@ pub(crate) struct Notification {
     /// The exact bytes of paths, by field name.
     #[serde(skip)]
     paths: Vec<(&'static str, PathBuf)>,
+    /// The slug of the run that the branch drives.
+    #[serde(skip)]
+    drives: Option<String>,
 }
 
 /// The input of one call of the hook.
@@ -123,6 +129,32 @@ impl Notification {
             answers: answers.map(|states| states.iter().map(ToString::to_string).collect()),
             ..Self::new(event, branch)
         })
+    }
+
+    /// Notifies of a state of a branch that drives the run of a flow. `stands` says where the run stands, with the commands
+    /// to type, `failed` whether it has just ended without success.
+    pub(crate) fn of_run(
+        (branch, state): (&BranchName, &StateName),
+        waits: Option<&WaitsFor>,
+        states: &globset::GlobSet,
+        (stands, next, failed): (&str, Vec<String>, bool),
+    ) -> Option<Self> {
+        let told = Self::of_state(branch, state, waits, states);
+        let event = if failed { ENDED } else { told.as_ref()?.event };
+        let told =
+            told.unwrap_or_else(|| Self { state: Some(state.to_string()), ..Self::new(event, branch) });
+        Some(Self { event, reason: Some(line(stands.as_bytes())), next, ..told })
+    }
+
+    /// The same for a branch that drives the run with this slug, if there is one.
+    pub(crate) fn driving(self, slug: Option<String>) -> Self {
+        Self { drives: slug, ..self }
+    }
+
+    /// The branch, and its newest commit that is known of.
+    pub(crate) fn about(&self) -> Option<(BranchName, CommitId)> {
+        let commit = self.commit.as_ref().or(self.trigger.as_ref())?;
+        Some((BranchName::new(&*self.exact).ok()?, CommitId::parse_hex(commit)?))
     }
 
     /// Turns a notice of a run into a notification, if the hook gets one. A state that the command set itself
@@ -209,7 +241,9 @@ impl Notification {
         self.repository = path("repository", repo.top());
         self.git_dir = path("gitDir", repo.common_dir());
         self.paths = paths;
-        self.next = self.next_steps();
+        if self.next.is_empty() {
+            self.next = self.next_steps();
+        }
         // Checked each time, because a checkout may have put a symbolic link there.
         let log = files::make_log_directory(repo).ok().map(|directory| directory.join(LOG));
         self.sealed(log)
@@ -244,7 +278,10 @@ impl Notification {
         let history = format!("aynig log --branch {branch}{remote}");
         let logs = self.run_id.as_ref().map(|_| format!("aynig logs --branch {branch}{remote}"));
         let saved = self.rescue_ref.as_deref().map(shows_rescued);
-        let retry = format!("aynig set-state --retry --branch {branch}{remote}");
+        let retry = match &self.drives {
+            Some(slug) => format!("aynig flow show {slug}"),
+            None => format!("aynig set-state --retry --branch {branch}{remote}"),
+        };
         match self.event {
             "stalled" => logs.into_iter().chain(saved).chain([retry]).collect(),
             "state" => vec![history],

@@ -52,6 +52,7 @@ mod gate;
 mod gate_signed;
 mod gate_time;
 mod hard;
+mod heard;
 mod hostile;
 mod hosts;
 mod hub;

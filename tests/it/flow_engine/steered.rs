@@ -288,3 +288,22 @@ fn a_run_that_has_ended_takes_no_answer() {
     repo.aynig_ok(["run", "--drain"]);
     assert_eq!(end(&repo, &run)[1], "succeeded");
 }
+
+/// CONTRACT 20.31
+#[test]
+fn the_driver_of_a_run_is_not_cancelled() {
+    let gate = "  - {id: ask, opcode: GATE, gate: g, routes: {gate_approved: STOP, gate_rejected: STOP}}\n";
+    let repo = Repo::with_commands(&[("build", "true")]);
+    let run = start(&repo, &flow("ask", gate));
+    repo.ready("other", "build");
+    for name in [&run.driver, "run/*"] {
+        let before = repo.head(&run.driver);
+        let output = repo.aynig(["cancel", name]);
+        assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+        assert!(err(&output).contains(&format!("`aynig flow stop {}`", run.slug)), "{}", told(&output));
+        assert_eq!(repo.head(&run.driver), before, "nothing was changed");
+    }
+    let output = repo.aynig(["cancel", &run.driver, "other"]);
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    assert_eq!(repo.state("other"), "stalled", "the other one is cancelled");
+}
