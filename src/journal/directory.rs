@@ -41,7 +41,7 @@ pub struct Metadata {
     /// Whether it was reported that deltas are no longer kept.
     #[serde(default)]
     pub full: bool,
-    /// Further fields: those of a flow run's record. A journal that is made anew has none until they are written again.
+    /// Further fields: those of a flow run's record. They are lost with the file, until they are written again.
     #[serde(flatten)]
     pub record: Map<String, Value>,
 }
@@ -162,10 +162,10 @@ impl RunDirectory {
         self.replace(&self.metadata_path(), metadata)
     }
 
-    /// Metadata of a journal that begins now.
-    pub(super) fn fresh(&self) -> Metadata {
+    /// Metadata of a journal that begins now, with the further fields that there were.
+    pub(super) fn fresh(&self, record: Map<String, Value>) -> Metadata {
         let (journal, synced) = (OpId::random().to_string(), String::new());
-        Metadata { run_id: self.run, journal, synced, full: false, record: Map::new() }
+        Metadata { run_id: self.run, journal, synced, full: false, record }
     }
 
     /// Replaces a file by JSON.

@@ -136,7 +136,9 @@ pub(super) fn bring_up(
     pace: Pace,
 ) -> Result<Synced, JournalError> {
     let run = directory.run();
-    let metadata = directory.metadata().filter(|_| pace != Pace::Anew && directory.events().is_file());
+    let before = directory.metadata();
+    let record = before.as_ref().map(|before| before.record.clone()).unwrap_or_default();
+    let metadata = before.filter(|_| pace != Pace::Anew && directory.events().is_file());
     let known = match &metadata {
         None => None,
         Some(_) => {
@@ -152,7 +154,7 @@ pub(super) fn bring_up(
         }
     };
     let anew = known.is_none();
-    let mut metadata = metadata.filter(|_| !anew).unwrap_or_else(|| directory.fresh());
+    let mut metadata = metadata.filter(|_| !anew).unwrap_or_else(|| directory.fresh(record));
     let (mut log, rest, last) = match known {
         Some(known) => known,
         None => {

@@ -17,6 +17,7 @@ use crate::git::Repo;
 use crate::git::probe::git_version;
 use crate::journal::JournalError;
 use crate::journal::directory::RunDirectory;
+use crate::journal::sync::sync;
 use crate::ledger::tip::ledger_ref;
 use crate::ledger::{LedgerError, Tip, content};
 use crate::model::ids::StepId;
@@ -64,6 +65,9 @@ pub fn current_step(state: &State, entry: Option<&str>) -> Option<String> {
 /// [`JournalError`] if the ledger cannot be read or a file cannot be written.
 pub fn project(repo: &Repo, directory: &RunDirectory, tip: &Tip) -> Result<(), JournalError> {
     let (RunKind::Flow, Some(_)) = (tip.state.run.kind, &tip.state.run.flow) else { return Ok(()) };
+    if directory.metadata().is_none() {
+        sync(repo, directory)?;
+    }
     let _lock = directory.lock()?;
     let name = ledger_ref(directory.run());
     let head = repo.read_ref(name.as_str().into()).map_err(LedgerError::from)?;
@@ -82,7 +86,6 @@ pub fn project(repo: &Repo, directory: &RunDirectory, tip: &Tip) -> Result<(), J
     let entry = record.get("entry_step").and_then(Value::as_str);
     replace(directory, "status.json", Some(&text_of(&status(&tip.state, entry))))?;
     replace(directory, FINAL, final_state(&tip.state).as_deref().map(str::as_bytes))?;
-    // Without metadata the journal was never brought up; that is made anew from its beginning.
     if let Some(mut metadata) = directory.metadata().filter(|metadata| metadata.record != record) {
         metadata.record = record;
         directory.set_metadata(&metadata)?;

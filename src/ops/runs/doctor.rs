@@ -2,7 +2,7 @@
 
 use crate::contract::ids::CommitId;
 use crate::git::Repo;
-use crate::journal::{self, sync};
+use crate::journal;
 use crate::ledger::check::Fault as Difference;
 use crate::ledger::{self, LedgerError, Tip};
 use crate::model::ids::RunId;
@@ -70,7 +70,7 @@ pub fn examine(repo: &Repo, run: RunId) -> Result<Report, Error> {
     let mut faults: Vec<Fault> = checked.faults.into_iter().map(of(Part::Ledger)).collect();
     if faults.is_empty() {
         let state = Tip::read_whole(repo, run, head)?.state;
-        let compared = sync::sync(repo, &directory)
+        let compared = super::synced(repo, &directory)
             .and_then(|_| journal::check::check(&directory, &checked.operations, &state));
         match compared {
             Ok(found) => faults.extend(found.into_iter().map(of(Part::Journal))),

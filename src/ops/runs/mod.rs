@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use crate::contract::alike::nearest;
 use crate::contract::ids::{CommitId, RemoteName};
+use crate::engine::record::project::project;
 use crate::fsutil;
 use crate::git::Repo;
 use crate::journal::JournalError;
@@ -187,15 +188,29 @@ pub fn show(repo: &Repo, run: RunId) -> Result<Shown, Error> {
     let directory = directory(repo, run)?;
     let head = head(repo, run)?.ok_or_else(|| LedgerError::Unknown(run.to_string()))?;
     let state = Tip::read_whole(repo, run, head)?.state;
-    let synced = sync::sync(repo, &directory).map_err(Error::from);
+    let synced = synced(repo, &directory).map_err(Error::from);
     Ok(Shown { head, state, directory, synced })
 }
 
 /// Makes the files of a run anew from its ledger.
 pub fn rebuild(repo: &Repo, run: RunId) -> Result<(RunDirectory, Synced), Error> {
     let directory = directory(repo, run)?;
-    let synced = sync::rebuild(repo, &directory)?;
+    let synced = sync::rebuild(repo, &directory).and_then(|synced| whole(repo, &directory, synced))?;
     Ok((directory, synced))
+}
+
+/// Brings the files of a run up to its ledger.
+fn synced(repo: &Repo, directory: &RunDirectory) -> Result<Synced, JournalError> {
+    sync::sync(repo, directory).and_then(|synced| whole(repo, directory, synced))
+}
+
+/// Adds what the files of a flow run have besides, if they were made anew.
+fn whole(repo: &Repo, directory: &RunDirectory, synced: Synced) -> Result<Synced, JournalError> {
+    let head = repo.read_ref(ledger_ref(directory.run()).as_str().into()).map_err(LedgerError::from)?;
+    if let Some(head) = head.filter(|_| synced.anew) {
+        project(repo, directory, &Tip::read(repo, directory.run(), head)?)?;
+    }
+    Ok(synced)
 }
 
 /// The newest commit of a run's ledger, as it is known here.
@@ -223,7 +238,7 @@ impl<'r> Events<'r> {
     /// Begins to read after the event with number `after`.
     pub fn after(repo: &'r Repo, run: RunId, after: u64) -> Result<Self, Error> {
         let directory = directory(repo, run)?;
-        let Synced { journal, last_seq, .. } = sync::sync(repo, &directory)?;
+        let Synced { journal, last_seq, .. } = synced(repo, &directory)?;
         if after > last_seq {
             return Err(Error::failed(format!("the journal of run {run} ends with number {last_seq}"))
                 .hint("a journal that was made anew has other numbers: leave --after away to read it from the beginning"));
@@ -292,7 +307,7 @@ impl<'r> Events<'r> {
         self.ask();
         let run = self.directory.run();
         // A deleted run has its last events in the file that is open.
-        match sync::sync(self.repo, &self.directory) {
+        match synced(self.repo, &self.directory) {
             Err(JournalError::Ledger(LedgerError::Deleted { .. })) => return Ok(true),
             synced => synced?,
         };
