@@ -165,6 +165,14 @@ impl Engine<'_> {
                 return Ok(());
             }
         };
+        if snapshot.context.generation != scene.context.generation {
+            // What lay there is saved, but not on the branch.
+            let why = format!("what it left could not be committed: {}", snapshot.mended.join("; "));
+            match carried.outcome {
+                Outcome::Completed => (carried.outcome, carried.evidence) = (Outcome::Error, why),
+                _ => carried.evidence = format!("{}; {why}", carried.evidence),
+            }
+        }
         repairs.splice(0..0, scene.repairs.iter().cloned());
         for file in &snapshot.withheld {
             (self.tell)(&format!("{file} looks like a key, and was left out of the snapshot"));

@@ -39,12 +39,14 @@ fn is_kept(repo: &Repo, run: &Started, path: &str) -> bool {
 #[test]
 fn whatever_an_agent_does_to_its_worktree_the_next_step_runs_and_the_work_is_kept() {
     let conflict = "git switch -qc a; echo a >f; git add f; git commit -qm a; git switch -q -
-        echo b >f; git add f; git commit -qm b; git merge a; true";
+        echo b >f; git add f; git commit -qm b";
     for (what, script, outcome) in [
         ("no .git", "rm .git", "completed"),
         ("a repository of its own", "rm .git; git init -q; git add -A; git commit -qm own", "error"),
         ("another branch", "git switch -qc elsewhere; echo x >x; git add x; git commit -qm x", "completed"),
-        ("an unfinished merge", conflict, "completed"),
+        ("an unfinished merge", &format!("{conflict}; git merge a; true"), "error"),
+        ("an unfinished rebase", &format!("{conflict}; git rebase a; true"), "error"),
+        ("an unfinished cherry-pick", &format!("{conflict}; git cherry-pick a; true"), "error"),
         ("a lock", ": >\"$(git rev-parse --git-dir)/index.lock\"", "error"),
         ("a fifo", "mkfifo pipe", "completed"),
         ("a detached head", "git switch -q --detach; git add half; git commit -qm x", "completed"),
@@ -68,6 +70,75 @@ fn whatever_an_agent_does_to_its_worktree_the_next_step_runs_and_the_work_is_kep
         assert!(is_kept(&repo, &run, "half") || is_beside(), "{what}: {:?} {}", repo.rescues(), told(&done));
         assert_eq!(repo.git(["branch", "--show-current"]), "main", "{what}");
     }
+}
+
+/// CONTRACT 20.4
+#[test]
+fn work_that_an_unfinished_merge_keeps_off_the_branch_is_no_success() {
+    let repo = with_hostile(
+        "git switch -qc a; echo a >f; git add f; git commit -qm a; git switch -q -
+        echo b >f; git add f; git commit -qm b; git merge a; echo all is well",
+    );
+    let run = start(&repo, &flow("implement", TWO));
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&repo, &run)[0], "implement error next");
+    let log = out(&repo.aynig_ok(["flow", "log", &run.slug]));
+    assert!(log.contains("a merge or a rebase in it was not concluded"), "{log}");
+    let [rescue] = <[String; 1]>::try_from(repo.rescues()).expect("one");
+    assert!(log.contains(&rescue), "{log}");
+    assert!(repo.show(&format!("{rescue}:f")).contains("<<<<<<<"), "what lay there is saved");
+    assert_eq!(repo.show(&format!("{}:f", run.work)), "b", "what was committed stays on the branch");
+    let manifest =
+        std::fs::read(run.directory.join("artifacts/implement/manifest.json")).expect("a manifest");
+    let manifest: Value = serde_json::from_slice(&manifest).expect("JSON");
+    assert_eq!(manifest["termination"], "error");
+    assert!(manifest["evidence_summary"].as_str().is_some_and(|words| words.contains(&rescue)), "{manifest}");
+}
+
+/// CONTRACT 20.13
+#[test]
+fn metadata_that_an_agent_destroys_comes_back_whole() {
+    let repo = with_hostile("");
+    let run = start(&repo, &flow("implement", TWO));
+    let file = run.directory.join("metadata.json");
+    let shown = file.display();
+    for (one, two) in [
+        (format!("echo junk >'{shown}'"), format!("rm -f '{shown}'")),
+        (format!("rm -f '{shown}'"), format!("echo {{}} >'{shown}'")),
+    ] {
+        agent(&repo, "scripted", &format!("cat >/dev/null; {one}"));
+        agent(&repo, "second", &format!("cat >/dev/null; {two}"));
+        let run = start(&repo, &flow("implement", TWO));
+        let script = |name: &str| repo.path.join(format!(".git/{name}.sh"));
+        for name in ["scripted", "second"] {
+            let text = std::fs::read_to_string(script(name)).expect("a script");
+            let text =
+                text.replace(&shown.to_string(), &run.directory.join("metadata.json").display().to_string());
+            std::fs::write(script(name), text).expect("a script");
+        }
+        repo.aynig_ok(["flow", "show", &run.slug]);
+        for last in ["implement", "next"] {
+            repo.aynig_ok(["run", "--branch", &run.driver]);
+            assert_metadata(&run, last);
+        }
+        std::fs::remove_file(run.directory.join("metadata.json")).expect("a file");
+        repo.aynig_ok(["orch", "events", &run.id, "--json"]);
+        assert_metadata(&run, "next");
+    }
+}
+
+/// The fields of a flow's run are in its metadata.
+fn assert_metadata(run: &Started, last: &str) {
+    let text = std::fs::read_to_string(run.directory.join("metadata.json")).expect("metadata.json");
+    let value: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(value["run_id"], run.id.as_str(), "{text}");
+    assert_eq!(
+        (&value["workflow_id"], &value["entry_step"]),
+        (&"test".into(), &"implement".into()),
+        "{text}"
+    );
+    assert_eq!(value["last_step_id"], last, "{text}");
+    assert!(value["journal"].is_string(), "{text}");
 }
 
 /// CONTRACT 20.4, 20.5
