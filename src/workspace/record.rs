@@ -30,6 +30,9 @@ const SAVED: &str = "saved";
 /// A longer file is no record, and a longer hook is not saved.
 const MOST_BYTES: u64 = 64 * 1024 * 1024;
 
+/// Stands between the key of a setting and the name of the other worktree that has it.
+const ELSEWHERE: &str = " (worktrees/";
+
 /// The most files of a directory of hooks.
 const MOST_HOOKS: usize = 1_000;
 
@@ -56,6 +59,9 @@ pub(super) struct Record {
     /// Settings that a step changed and nobody put back or accepted. `settings` has what they were.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) broken: BTreeSet<String>,
+    /// The names of the other worktrees that there are, whose settings are in `settings`, too ([`key_elsewhere`]).
+    #[serde(default)]
+    pub(super) worktrees: BTreeSet<String>,
     /// Refs by their names: commits, or the targets of symbolic refs.
     pub(super) refs: BTreeMap<String, String>,
     /// Refs that only this program moves: ledgers, deferred states of drivers, and other work branches.
@@ -83,6 +89,14 @@ impl Workspaces<'_> {
             let value = save(one.value.as_bytes()).map_err(|error| Refusal::because(&trying, &error))?;
             settings.entry(one.key).or_default().push((one.file, value));
         }
+        let mut worktrees = BTreeSet::new();
+        for (name, found) in self.watched_elsewhere(context)? {
+            for one in found {
+                let value = save(one.value.as_bytes()).map_err(|error| Refusal::because(&trying, &error))?;
+                settings.entry(key_elsewhere(&one.key, &name)).or_default().push((one.file, value));
+            }
+            worktrees.insert(name);
+        }
         let tips = self.repo.tips("refs/").map_err(|error| Refusal::because("list refs", &error))?;
         let (works, drivers) =
             (format!("{HEADS}{}", self.options.prefix), format!("{SLOTS}{}", self.options.drivers));
@@ -97,7 +111,7 @@ impl Workspaces<'_> {
         let (ours, mut refs): (BTreeMap<String, String>, BTreeMap<String, String>) =
             refs.partition(|(name, _)| is_ours(name));
         refs.retain(|name, _| !name.starts_with(OURS) && *name != own);
-        Ok(Record { version: VERSION, hooks, settings, broken: BTreeSet::new(), refs, ours })
+        Ok(Record { version: VERSION, hooks, settings, broken: BTreeSet::new(), worktrees, refs, ours })
     }
 
     /// The record of a workspace; `None` if there is none that can be used.
@@ -155,6 +169,19 @@ impl Workspaces<'_> {
             }
         }
         Ok(found)
+    }
+}
+
+/// The name of a setting of another worktree.
+pub(super) fn key_elsewhere(key: &str, worktree: &str) -> String {
+    format!("{key}{ELSEWHERE}{worktree})")
+}
+
+/// The key in the name of a setting, and the name of the other worktree that has it. No key of git ends in a bracket.
+pub(super) fn key_and_worktree(name: &str) -> (&str, Option<&str>) {
+    match name.strip_suffix(')').and_then(|name| name.rsplit_once(ELSEWHERE)) {
+        Some((key, worktree)) => (key, Some(worktree)),
+        None => (name, None),
     }
 }
 

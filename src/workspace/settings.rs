@@ -5,6 +5,7 @@
 //! values can be secrets.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use uuid::Uuid;
 
@@ -65,12 +66,24 @@ impl Workspaces<'_> {
 
     /// These, and those that no step may change.
     pub(super) fn watched_of(&self, context: &Context) -> Result<Vec<Executing>, Refusal> {
+        self.repo.watched_settings(&self.git_dir_of(context)?).map_err(|error| unread(&error))
+    }
+
+    /// The settings of other worktrees that no step may change, by the names of their registrations.
+    pub(super) fn watched_elsewhere(
+        &self,
+        context: &Context,
+    ) -> Result<BTreeMap<String, Vec<Executing>>, Refusal> {
+        Ok(self.repo.watched_elsewhere(&self.git_dir_of(context)?))
+    }
+
+    /// The private git directory of a workspace. Without one, the one that all worktrees share.
+    fn git_dir_of(&self, context: &Context) -> Result<PathBuf, Refusal> {
         let all =
             self.repo.workspace_worktrees().map_err(|error| Refusal::because("list worktrees", &error))?;
         let mark = context.mark();
         let its = all.iter().find(|one| one.workspace() == Some(&mark));
-        let at = its.map_or(self.repo.common_dir(), |one| one.checkout.place.git_dir.as_path());
-        self.repo.watched_settings(at).map_err(|error| unread(&error))
+        Ok(its.map_or(self.repo.common_dir(), |one| one.checkout.place.git_dir.as_path()).to_owned())
     }
 
     /// Takes hooks, settings and refs as they are now for what they are to be.

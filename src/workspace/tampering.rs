@@ -17,7 +17,7 @@ use crate::words::shell_quote;
 
 use super::Workspaces;
 use super::context::Context;
-use super::record::{Hook, Record, Values, saved_at};
+use super::record::{Hook, Record, Values, key_and_worktree, saved_at};
 use super::refusal::Refusal;
 use super::store::Entry;
 
@@ -152,7 +152,13 @@ fn compare(before: &Record, now: &Record, rules: &Rules<'_>) -> Vec<Change> {
     for (name, old, new) in differing(&before.hooks, &now.hooks) {
         found.push(change(Thing::Hook, name, how(old, new), restores_hook(rules.saved, name, old)));
     }
-    let counts = |name: &str| rules.in_step || executes(name) || before.broken.contains(name);
+    // Worktrees come and go beside a step.
+    let is_there = |name: &str| {
+        let worktree = key_and_worktree(name).1;
+        worktree.is_none_or(|name| before.worktrees.contains(name) && now.worktrees.contains(name))
+    };
+    let counts =
+        |name: &str| (rules.in_step || executes(name) || before.broken.contains(name)) && is_there(name);
     let settings = differing(&before.settings, &now.settings).filter(|(name, ..)| counts(name));
     for (name, old, new) in settings {
         let undo = restores_setting(rules.saved, name, old, new);
@@ -210,7 +216,7 @@ pub(super) fn restores_setting(
     old: Option<&Values>,
     new: Option<&Values>,
 ) -> String {
-    let key = shell_quote(key);
+    let key = shell_quote(key_and_worktree(key).0);
     let shown = |path: &Path| shell_quote(&path.to_string_lossy());
     let mut files: Vec<&PathBuf> = new.into_iter().flatten().map(|(file, _)| file).collect();
     files.dedup();

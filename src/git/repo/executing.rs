@@ -4,16 +4,24 @@
 //! Why only its own files: a user's and the system's settings are out of reach of what works in a
 //! worktree, as far as this program is concerned.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::PoisonError;
 
 use bstr::ByteSlice;
+use gix::config::Source;
 
 use crate::clock;
 use crate::git::process::call::ProcessError;
 use crate::git::repo::listing::{Executing, Known, listing};
 use crate::git::repo::open::Repo;
 use crate::git::worktrees::held::Identity;
+
+/// The file with a worktree's own settings.
+const OWN_FILE: &str = "config.worktree";
+
+/// The key of a file that cannot be read.
+const UNREADABLE: &str = "include.unreadable";
 
 impl Executing {
     /// Whether it makes git run a program or work elsewhere.
@@ -33,8 +41,8 @@ impl Repo {
 
     /// These, and those that say what runs and who somebody is. The main checkout's own ones count wherever `at` is.
     pub(crate) fn watched_settings(&self, at: &Path) -> Result<Vec<Executing>, ProcessError> {
-        let files = ["config", "config.worktree"].map(|name| self.common_dir().join(name));
-        let files = files.into_iter().chain([at.join("config.worktree")]);
+        let files = ["config", OWN_FILE].map(|name| self.common_dir().join(name));
+        let files = files.into_iter().chain([at.join(OWN_FILE)]);
         let seen: Vec<_> = files.map(|file| file.metadata().ok().map(|found| Identity::of(&found))).collect();
         let mut known = self.known_settings().lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.as_ref().filter(|known| known.at == at && known.seen == seen) {
@@ -42,7 +50,7 @@ impl Repo {
         }
         let mut found = self.own_settings(at, &[&b"local"[..], b"worktree"])?;
         let common = self.common_dir();
-        if at != common && common.join("config.worktree").symlink_metadata().is_ok() {
+        if at != common && common.join(OWN_FILE).symlink_metadata().is_ok() {
             found.extend(self.own_settings(common, &[b"worktree"])?);
         }
         found.retain(|one| executes(&one.key) || is_watched(&one.key));
@@ -52,6 +60,25 @@ impl Repo {
         let includes = found.iter().any(|one| one.key.starts_with("include"));
         *known = (is_settled && !includes).then(|| Known { at: at.to_owned(), seen, found: found.clone() });
         Ok(found)
+    }
+
+    /// The settings of other worktrees than that of `at` that say what runs and who somebody is, by the names of their
+    /// registrations. A file that cannot be read is one setting.
+    pub(crate) fn watched_elsewhere(&self, at: &Path) -> BTreeMap<String, Vec<Executing>> {
+        let mut found = BTreeMap::new();
+        for entry in std::fs::read_dir(self.common_dir().join("worktrees")).into_iter().flatten().flatten() {
+            if entry.path() == at {
+                continue;
+            }
+            let file = entry.path().join(OWN_FILE);
+            let mut settings = match file.symlink_metadata() {
+                Ok(_) => settings_of(&file),
+                Err(_) => Vec::new(),
+            };
+            settings.retain(|one| executes(&one.key) || is_watched(&one.key));
+            found.insert(entry.file_name().to_string_lossy().into_owned(), settings);
+        }
+        found
     }
 
     fn own_settings(&self, at: &Path, scopes: &[&[u8]]) -> Result<Vec<Executing>, ProcessError> {
@@ -69,6 +96,32 @@ impl Repo {
             })
             .collect())
     }
+}
+
+/// The settings in the file of a worktree.
+fn settings_of(file: &Path) -> Vec<Executing> {
+    let one = |key: String, value: &[u8]| {
+        let value = value.to_str_lossy().into_owned();
+        Executing { key, value, file: file.to_owned() }
+    };
+    let Ok(read) = gix::config::File::from_path_no_includes(file.to_owned(), Source::Worktree) else {
+        return vec![one(UNREADABLE.to_owned(), &std::fs::read(file).unwrap_or_default())];
+    };
+    let mut found = Vec::new();
+    for section in read.sections() {
+        let header = section.header();
+        let names: BTreeSet<String> = section.value_names().collect();
+        let of = header.name().to_str_lossy().to_ascii_lowercase();
+        let of = match header.subsection_name() {
+            Some(middle) => format!("{of}.{}", middle.to_str_lossy()),
+            None => of,
+        };
+        for name in names {
+            let key = format!("{of}.{}", name.to_ascii_lowercase());
+            found.extend(section.values(&name).iter().map(|value| one(key.clone(), value)));
+        }
+    }
+    found
 }
 
 /// Sections and names of settings whose value `git status` and `git add` run.

@@ -214,3 +214,62 @@ fn a_setting_that_a_cut_off_step_changed_is_not_taken_over() {
         assert!(done.iter().all(|step| !step.contains("completed")), "{key}: {done:?}");
     }
 }
+
+/// CONTRACT 20.33
+#[test]
+fn a_step_changes_no_settings_of_another_worktree() {
+    let config = "$(git rev-parse --git-common-dir)/worktrees/mine/config.worktree";
+    for (begin, change) in [
+        ("", format!("git config --file \"{config}\" core.pager hidden-value")),
+        ("core.pager", format!("git config --file \"{config}\" core.pager hidden-value")),
+        ("core.pager", format!("rm \"{config}\"")),
+    ] {
+        let repo = scene(&change);
+        let mine = repo.beside("mine");
+        repo.git(["worktree", "add", "-q", "--detach", mine.to_str().expect("UTF-8")]);
+        repo.git(["config", "extensions.worktreeConfig", "true"]);
+        let file = repo.path.join(".git/worktrees/mine/config.worktree");
+        let file = file.to_str().expect("UTF-8");
+        if !begin.is_empty() {
+            repo.git(["config", "--file", file, begin, "less"]);
+        }
+        let run = start(&repo, &flow("work", TWO));
+        repo.aynig_ok(["run", "--drain"]);
+        assert_eq!(steps(&repo, &run), ["work killed_policy next"], "{change}");
+        assert_waits(&repo, &run, "core.pager");
+        assert!(said(&repo, &run).contains("worktrees/mine"), "{}", said(&repo, &run));
+        git_output(&repo, &["config", "--file", file, "--unset-all", "core.pager"]);
+        if !begin.is_empty() {
+            repo.git(["config", "--file", file, begin, "less"]);
+        }
+        repo.aynig_ok(["flow", "resume", &run.slug]);
+        repo.aynig_ok(["run", "--drain"]);
+        assert_eq!(steps(&repo, &run), ["work killed_policy next", "next completed STOP"], "{change}");
+    }
+}
+
+/// CONTRACT 20.33
+#[test]
+fn worktrees_come_go_and_are_set_up_beside_a_step() {
+    let worktree = "git worktree add -q --detach \"$(git rev-parse --git-common-dir)/../../new\"
+        git config --file \"$(git rev-parse --git-common-dir)/worktrees/new/config.worktree\" user.email x@example.com
+        git worktree remove --force \"$(git rev-parse --git-common-dir)/../../old\"";
+    let repo = scene(worktree);
+    repo.git(["config", "extensions.worktreeConfig", "true"]);
+    let old = repo.beside("old");
+    repo.git(["worktree", "add", "-q", "--detach", old.to_str().expect("UTF-8")]);
+    let settings = |name: &str| repo.path.join(format!(".git/worktrees/{name}/config.worktree"));
+    repo.git(["config", "--file", settings("old").to_str().expect("UTF-8"), "user.email", "a@example.com"]);
+    let gate = "  - id: next\n    opcode: GATE\n    gate: g\n    routes: {gate_approved: more, gate_rejected: STOP}\n";
+    let more = TWO.split_once("  - id: next").expect("two steps").1;
+    let work = TWO.split_once("  - id: next").expect("two steps").0;
+    let run = start(&repo, &flow("work", &format!("{work}{gate}  - id: more{more}")));
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&repo, &run), ["work completed next", "next"]);
+    assert!(!old.exists() && settings("new").exists());
+    // A person may do this between two steps.
+    repo.git(["config", "--file", settings("new").to_str().expect("UTF-8"), "core.pager", "less"]);
+    repo.aynig_ok(["flow", "approve", &run.slug]);
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&repo, &run)[2], "more completed STOP");
+}
