@@ -45,6 +45,25 @@ fn wait_past(until: &str) {
     });
 }
 
+/// CONTRACT 20.14
+#[test]
+fn the_time_limit_of_a_gate_is_shown() {
+    let repo = Repo::new();
+    for (text, has_limit) in [(timed(3_600), true), (GATE.to_owned(), false)] {
+        let run = start(&repo, &flow("ask", &text));
+        repo.aynig_ok(["run", "--drain"]);
+        let shown = json(&repo.aynig_ok(["flow", "show", &run.slug, "--json"]));
+        let until = shown["gate"]["expiresAt"].as_str();
+        assert_eq!(until.is_some(), has_limit, "{shown}");
+        let words = out(&repo.aynig_ok(["flow", "show", &run.slug]));
+        assert_eq!(words.contains("until 20"), has_limit, "{words}");
+        if let Some(until) = until {
+            assert!(words.contains(&format!("until {until}")), "{words}");
+            assert!(limit(&repo, &run).as_str() >= &until[..19], "{until}");
+        }
+    }
+}
+
 /// CONTRACT 20.6
 #[test]
 fn an_answer_after_the_time_limit_is_refused() {
