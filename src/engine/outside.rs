@@ -4,6 +4,7 @@
 //! are compared with what this process has in memory, since a step can write to every file of the repository.
 
 use crate::git::contents::rescue::Situation;
+use crate::ledger::LedgerError;
 use crate::ledger::tip::ledger_ref;
 use crate::model::run::Run;
 use crate::model::step::{Opcode, Outcome};
@@ -11,7 +12,7 @@ use crate::workspace::refusal::{Refusal, Why};
 use crate::workspace::{Change, settles, unsettled_words};
 
 use super::attempt::{Carried, Course, Scene};
-use super::{Engine, FLOW};
+use super::{Engine, FLOW, remote_of};
 
 impl Carried {
     /// Notes violations, in words. They make the outcome.
@@ -39,7 +40,7 @@ impl Engine<'_> {
     /// git may look at it.
     pub(super) fn judge_outside(
         &self,
-        scene: &Scene<'_, '_>,
+        scene: &mut Scene<'_, '_>,
         carried: &mut Carried,
     ) -> Result<bool, Refusal> {
         let context = &scene.context;
@@ -65,6 +66,9 @@ impl Engine<'_> {
             }
             Err(refusal) => return Err(refusal),
         };
+        // Git asks a remote, so the settings come first.
+        words.extend(self.take_ledger_back(scene)?);
+        let context = &scene.context;
         carried.violated(words, scene.step.opcode());
         if stays {
             carried.stays = true;
@@ -82,7 +86,16 @@ impl Engine<'_> {
 
     /// Takes back what a step put on the ledger of its run, or that it removed it. Returns words about that.
     fn take_ledger_back(&self, scene: &mut Scene<'_, '_>) -> Result<Option<String>, Refusal> {
-        let Some((head, why)) = scene.ledger.take_back()? else { return Ok(None) };
+        let taken = match scene.ledger.take_back() {
+            // Whoever writes next reads what is there.
+            Err(LedgerError::Remote(error)) => {
+                tracing::debug!(%error, "the ledger was not looked at after the step");
+                None
+            }
+            taken => taken?,
+        };
+        let Some((head, why)) = taken else { return Ok(None) };
+        let there = remote_of(scene.ledger.place()).map(|remote| format!(" at {remote}")).unwrap_or_default();
         let tip = scene.ledger.tip();
         let name = ledger_ref(tip.state.run.id);
         let branch = scene.context.branch();
@@ -91,7 +104,7 @@ impl Engine<'_> {
         let saved = head.map(|head| self.repo.rescue_commits(situation(head))).transpose();
         let saved = saved.map_err(|error| Refusal::because("save what was put on the ledger", &error))?;
         let saved = saved.flatten().map(|saved| format!("; {} has it", saved.reference)).unwrap_or_default();
-        Ok(Some(format!("the ref {name} was moved, and set back: {why}{saved}")))
+        Ok(Some(format!("the ref {name}{there} was moved, and set back: {why}{saved}")))
     }
 
     /// A step that did not end, or whose worktree could not be looked at, has ended if it changed what it must not.
@@ -100,19 +113,20 @@ impl Engine<'_> {
         scene: &mut Scene<'_, '_>,
         course: Result<Course, Refusal>,
     ) -> Result<Course, Refusal> {
-        let forged = self.take_ledger_back(scene)?;
+        let mut forged = None;
         let why = match course {
-            Ok(Course::Ended(mut carried)) => {
-                carried.violated(forged.into_iter().collect(), scene.step.opcode());
-                return Ok(Course::Ended(carried));
-            }
-            Ok(Course::Halted(_)) if forged.is_none() => {
-                // No step is recorded. What cannot be put back counts for the next one.
+            Ok(Course::Ended(_)) => return course,
+            Ok(Course::Halted(ref why)) => {
                 self.put_back_outside(scene)?;
-                return course;
+                forged = self.take_ledger_back(scene)?;
+                if forged.is_none() {
+                    // No step is recorded. What cannot be put back counts for the next one.
+                    return course;
+                }
+                why.clone()
             }
             Ok(Course::Parked(_, ref parked)) => parked.evidence.clone(),
-            Ok(Course::Unable(ref why) | Course::Halted(ref why)) => why.clone(),
+            Ok(Course::Unable(ref why)) => why.clone(),
             Err(ref refusal) => refusal.message.clone(),
         };
         let mut carried = Carried::new(Outcome::Error, why);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::error::LedgerError;
+use super::error::{BY_A_STEP, LedgerError};
 use super::history::{Operation, operations, replay};
 use super::tip::{MAX_FILE, MAX_FILES, Tip, is_of_a_step};
 use crate::contract::ids::CommitId;
@@ -92,7 +92,7 @@ pub(super) fn check_since(
     for Operation { commit, events, bad, .. } in added {
         let mut faults = bad;
         if is_of_a_step(repo, commit)? {
-            faults.push("a step wrote it by itself".to_owned());
+            faults.push(BY_A_STEP.to_owned());
         }
         faults.extend(events.iter().filter_map(|event| state.apply(event).err()).map(|why| why.to_string()));
         compare(repo, &state, commit, &mut |at, why| faults.push(format!("{at}: {why}")))?;

@@ -1,11 +1,15 @@
 //! What can go wrong with a ledger.
 
 use crate::contract::ids::{CommitId, RemoteName};
+use crate::contract::layout::RUNS;
 use crate::git::remote::RemoteError;
 use crate::git::worktrees::error::WorktreeError;
 use crate::git::{CommitError, RefError, Unmoved};
 use crate::model::decide::Refusal;
 use crate::model::ids::{OpId, RunId, Slug};
+
+/// What is wrong with a commit that a program of a step wrote.
+pub(super) const BY_A_STEP: &str = "a step wrote it by itself";
 
 /// An operation that was not carried out, or a ledger that cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -180,6 +184,23 @@ pub enum LedgerError {
         #[source]
         source: std::io::Error,
     },
+}
+
+impl LedgerError {
+    /// What helps against a ledger that is damaged, as a sentence.
+    #[must_use]
+    pub fn mends(&self) -> Option<String> {
+        let Self::Damaged { run, commit, why } = self else { return None };
+        let name = format!("{RUNS}{run}");
+        Some(if why == BY_A_STEP {
+            format!(
+                "where a remote decides the run, `git push --force-with-lease={name}:{commit} REMOTE {commit}^:{name}` \
+                 takes that commit off again"
+            )
+        } else {
+            format!("`aynig orch doctor {run}` names what is wrong; nothing was changed")
+        })
+    }
 }
 
 fn among(runs: &[RunId]) -> String {

@@ -183,27 +183,59 @@ impl<'r> Ledger<'r> {
         self.reread()
     }
 
-    /// Sets the ledger back to its newest operation since `self` was read, if something else was put on it here, or if it
-    /// was removed. Returns what was there and what is wrong with it.
+    /// Sets the ledger back to its newest operation since `self` was read, if something else was put on it at the place of
+    /// decision, or if it was removed there. Returns what was there and what is wrong with it.
+    ///
+    /// # Errors
+    /// [`LedgerError`] if the place cannot be asked, or does not take it back.
     pub fn take_back(&mut self) -> Result<Option<(Option<CommitId>, String)>, LedgerError> {
         let name = ledger_ref(self.run);
-        let now = self.repo.read_ref(name.as_str().into())?;
+        let now = self.there()?;
         let (good, why) = match now {
-            // Where a remote decides, nobody reads what is no operation.
-            _ if self.place != Place::Here => return Ok(None),
             Some(head) if head == self.tip.id => return Ok(None),
             Some(head) => check_since(self.repo, self.run, self.tip.id, head)?,
-            None if archive::archived(self.repo, self.run)?.is_some() => return Ok(None),
+            None if self.is_archived()? => return Ok(None),
             None => (self.tip.id, Some("it was removed".to_owned())),
         };
-        let Some(why) = why else { return Ok(None) };
-        if let Swap::Lost { .. } =
-            self.repo.swap(name.as_str().into(), now, good, "aynig: not written by aynig")?
-        {
+        let Some(why) = why else {
+            // Somebody wrote an operation meanwhile.
+            self.refresh()?;
+            return Ok(None);
+        };
+        let back = RefChange { name: BString::from(name.as_str()), expected: now, new: Some(good) };
+        if let Together::Lost { .. } = move_together(self.repo, &self.place, &[back])? {
             return Err(LedgerError::Moved { name });
+        }
+        // The copy of a remote's ledger may be that of what was taken back.
+        let here = self.repo.read_ref(name.as_str().into())?;
+        if here != Some(good)
+            && let Swap::Lost { .. } =
+                self.repo.swap(name.as_str().into(), here, good, "aynig: not written by aynig")?
+        {
+            tracing::debug!(%name, "another process has moved the copy");
         }
         self.reread()?;
         Ok(Some((now, why)))
+    }
+
+    /// The newest commit of the ledger at the place of decision, with its objects. `None` if there is no ledger.
+    fn there(&self) -> Result<Option<CommitId>, LedgerError> {
+        let name = BString::from(ledger_ref(self.run));
+        let Place::Remote(remote) = &self.place else { return Ok(self.repo.read_ref(name.as_bstr())?) };
+        let names = std::slice::from_ref(&name);
+        let there = self.repo.ask_refs(remote, names, PATIENCE)?.get(&name).copied();
+        if there.is_some_and(|there| self.repo.commit(there).is_err()) {
+            self.repo.fetch_objects(remote, names, PATIENCE)?;
+        }
+        Ok(there)
+    }
+
+    /// Whether the run was deleted at the place of decision.
+    fn is_archived(&self) -> Result<bool, LedgerError> {
+        if let Place::Remote(remote) = &self.place {
+            self.repo.fetch_refs(remote, &[archived_ref(self.run)], PATIENCE)?;
+        }
+        Ok(archive::archived(self.repo, self.run)?.is_some())
     }
 
     fn reread(&mut self) -> Result<(), LedgerError> {
@@ -309,16 +341,33 @@ impl<'r> Ledger<'r> {
                 Ok(Together::Lost { name, .. }) if name != ledger_ref(self.run) => {
                     return Err(self.moved(&name, beside));
                 }
-                Ok(Together::Lost { .. }) => {
+                Ok(Together::Lost { actual, .. }) => {
                     if self.place != Place::Here {
                         clock::pause(pause(lost));
                     }
                     self.refresh()?;
                     fresh = true;
+                    if actual.is_none() {
+                        return Err(self.removed());
+                    }
                 }
             }
         }
         Err(LedgerError::Busy { run: self.run, op: op.id, tries: TRIES })
+    }
+
+    /// The error for a ledger that the place of decision has no more, and has not deleted.
+    fn removed(&self) -> LedgerError {
+        let (run, commit) = (self.run, self.tip.id);
+        let name = ledger_ref(run);
+        let why = match &self.place {
+            Place::Here => "it was removed".to_owned(),
+            Place::Remote(remote) => {
+                let there = self.repo.namespace().unwrap_or_default().there(name.as_str().into());
+                format!("{remote} has it no more; `git push {remote} {commit}:{there}` brings it back")
+            }
+        };
+        LedgerError::Damaged { run, commit, why }
     }
 
     /// Prepares another try after the `failed`-th failure, by reading what the remote has now: another push may have had

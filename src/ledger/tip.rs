@@ -1,6 +1,6 @@
 //! The newest commit of a ledger, and the state in its tree.
 
-use super::error::LedgerError;
+use super::error::{BY_A_STEP, LedgerError};
 use crate::contract::ids::CommitId;
 use crate::contract::layout::{RUNS, WORKSPACE_DOMAIN};
 use crate::git::Repo;
@@ -88,7 +88,7 @@ impl Tip {
     ) -> Result<Self, LedgerError> {
         let damaged = |why: String| LedgerError::Damaged { run, commit, why };
         if is_of_a_step(repo, commit)? {
-            return Err(damaged("a step wrote it by itself".to_owned()));
+            return Err(damaged(BY_A_STEP.to_owned()));
         }
         let tree = repo.commit(commit)?.tree;
         let blobs =

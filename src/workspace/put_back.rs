@@ -12,7 +12,7 @@ use crate::git::process::call::Git;
 
 use super::Workspaces;
 use super::context::Context;
-use super::record::{Hook, Record, Values, content_of};
+use super::record::{Hook, Record, Values, content_of, key_and_worktree};
 use super::refusal::Refusal;
 use super::tampering::{Outside, Thing};
 
@@ -31,7 +31,7 @@ impl Workspaces<'_> {
                 Thing::Hook => restore_hook(&saved, Path::new(name), before.hooks.get(name)),
                 Thing::Setting => {
                     let values = |record: &Record| record.settings.get(name).cloned().unwrap_or_default();
-                    restore_setting(&saved, name, &values(before), &values(&now))
+                    restore_setting(&saved, key_and_worktree(name).0, &values(before), &values(&now))
                 }
                 Thing::Ref => continue,
             };

@@ -72,6 +72,6 @@ impl From<LedgerError> for Refusal {
             | LedgerError::Masks(_)
             | LedgerError::Worktrees(_) => Why::Setup,
         };
-        Self::new(why, error_chain(&error))
+        error.mends().into_iter().fold(Self::new(why, error_chain(&error)), Self::hint)
     }
 }

@@ -52,9 +52,9 @@ impl Workspaces<'_> {
         self.taken(held).map(|(done, repairs, _, outside)| (done, repairs, outside))
     }
 
-    /// Takes a snapshot of what a step left, in the same way.
+    /// Takes a snapshot of what a step left, in the same way. The ledger was read again after the step.
     pub fn snapshot_of_step(&self, context: &Context) -> Result<(Snapshot, Vec<String>), Refusal> {
-        self.taken_of(&mut self.ready(context)?)
+        self.taken_of(&mut self.ready_after(context, Asked::Before)?)
     }
 
     /// Puts branch and worktree back to the commit `to`. What lies there beyond it is saved; ignored files stay. `None`

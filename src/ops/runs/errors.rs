@@ -20,8 +20,7 @@ impl From<LedgerError> for Error {
             LedgerError::Version { .. } => {
                 new(Kind::Failed).hint("nothing was changed; the version of aynig that made it reads it")
             }
-            LedgerError::Damaged { run, .. } => new(Kind::Failed)
-                .hint(format!("`aynig orch doctor {run}` names what is wrong; nothing was changed")),
+            LedgerError::Damaged { .. } => error.mends().into_iter().fold(new(Kind::Failed), Self::hint),
             LedgerError::Moved { .. }
             | LedgerError::Fenced { .. }
             | LedgerError::Busy { .. }

@@ -64,7 +64,10 @@ pub struct Listed {
 pub fn update(repo: &Repo, remote: Option<&RemoteName>) -> Vec<String> {
     let Some(remote) = remote else { return Vec::new() };
     match fetch(repo, remote) {
-        Ok(fetched) => fetched.refused.iter().map(|(_, why)| error_chain(why)).collect(),
+        Ok(fetched) => {
+            let mends = |why: &LedgerError| why.mends().map(|mends| format!("; {mends}")).unwrap_or_default();
+            fetched.refused.iter().map(|(_, why)| format!("{}{}", error_chain(why), mends(why))).collect()
+        }
         Err(error) => vec![format!("{}; runs are shown as they were last fetched", error_chain(&error))],
     }
 }

@@ -235,16 +235,13 @@ fn a_step_changes_no_settings_of_another_worktree() {
         }
         let run = start(&repo, &flow("work", TWO));
         repo.aynig_ok(["run", "--drain"]);
-        assert_eq!(steps(&repo, &run), ["work killed_policy next"], "{change}");
-        assert_waits(&repo, &run, "core.pager");
-        assert!(said(&repo, &run).contains("worktrees/mine"), "{}", said(&repo, &run));
-        git_output(&repo, &["config", "--file", file, "--unset-all", "core.pager"]);
-        if !begin.is_empty() {
-            repo.git(["config", "--file", file, begin, "less"]);
-        }
-        repo.aynig_ok(["flow", "resume", &run.slug]);
-        repo.aynig_ok(["run", "--drain"]);
         assert_eq!(steps(&repo, &run), ["work killed_policy next", "next completed STOP"], "{change}");
+        let words = said(&repo, &run);
+        assert!(words.contains("the setting core.pager (worktrees/mine) was"), "{change}: {words}");
+        assert!(words.contains("put back") && !words.contains("hidden-value"), "{change}: {words}");
+        let now = git_output(&repo, &["config", "--file", file, "core.pager"]).stdout;
+        let wanted = if begin.is_empty() { "" } else { "less" };
+        assert_eq!(String::from_utf8_lossy(&now).trim(), wanted, "{change}");
     }
 }
 

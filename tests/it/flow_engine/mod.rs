@@ -47,6 +47,7 @@ mod cut_off;
 mod facts;
 mod first;
 mod forbidden;
+mod forged;
 mod frozen;
 mod gate;
 mod gate_signed;
