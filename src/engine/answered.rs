@@ -36,7 +36,7 @@ pub(super) fn answered(flow: &Flow, state: &State, asked: &Approval, given: &Giv
     let next = flow.step(step).map(|step| route(step, outcome));
     said.push(match (state.run.status, next) {
         (RunStatus::Paused, _) => {
-            format!("the run is paused: `aynig flow resume {slug}` lets it go on")
+            format!("the run is paused: `aynig flow resume {slug}` continues it")
         }
         (_, Some(Ok(next))) if next != "STOP" => {
             format!("{next} is next: `aynig run` begins it, here or on another host that runs")

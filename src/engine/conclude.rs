@@ -361,7 +361,7 @@ fn gate(state: &State, step: &str, number: u64) -> Next {
     let so_far = so_far.unwrap_or_default();
     Next {
         state: name,
-        subject: format!("{name}: {step} asks for an approval{so_far}"),
+        subject: format!("{name}: {step} waits for an approval{so_far}"),
         not_before: deadline,
         waits_for,
     }

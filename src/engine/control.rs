@@ -184,7 +184,7 @@ impl Engine<'_> {
                 .hint(format!("`aynig flow resume {slug}` brings it back to its gate")));
         }
         open.ok_or_else(|| {
-            let message = format!("run {slug} asks for no approval; nothing was changed");
+            let message = format!("run {slug} has no open gate; nothing was changed");
             Refusal::new(Why::Failed, message).hint(format!("`aynig flow show {slug}` shows where it stands"))
         })
     }

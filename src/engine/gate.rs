@@ -98,7 +98,7 @@ impl Engine<'_> {
     ) -> Result<Conclusion, Refusal> {
         let state = &ledger.tip().state;
         let node = state.nodes.keys().next().copied();
-        let node = node.ok_or_else(|| Refusal::new(Why::Failed, "the run has no node to ask for it"))?;
+        let node = node.ok_or_else(|| Refusal::new(Why::Failed, "the run has no node for the request"))?;
         let id = StepId::parse(&step.id).map_err(|error| Refusal::new(Why::Failed, error.to_string()))?;
         let head = self.work_head(ledger)?;
         let run = state.run.id.to_string();
@@ -291,7 +291,7 @@ impl Engine<'_> {
     pub(super) fn weighed(&self, ledger: &Ledger<'_>, given: &Given) -> Result<Weighed, Refusal> {
         let state = &ledger.tip().state;
         let approval = newest(state.approvals.values()).ok_or_else(|| {
-            let message = format!("run {} asks for no approval; nothing was changed", state.run.slug);
+            let message = format!("run {} has no open gate; nothing was changed", state.run.slug);
             Refusal::new(Why::Failed, message)
         })?;
         let head = if approval.resolution.is_none() { self.work_head(ledger)? } else { None };

@@ -206,9 +206,9 @@ fn in_time(slug: &Slug, approval: &Approval, now: Timestamp) -> Result<(), Refus
     let message =
         format!("the gate of run {slug} had a time limit, which ended at {over}; nothing was answered");
     let next = match status {
-        None => format!(
-            "`aynig run` goes on with gate_timed_out; `aynig flow pause {slug}` before that keeps it from going on"
-        ),
+        None => {
+            format!("`aynig run` continues with gate_timed_out, unless `aynig flow pause {slug}` comes first")
+        }
         Some(_) => format!("`aynig flow show {slug}` shows where it stands"),
     };
     Err(Refusal::new(Why::Conflict, message).hint(next))

@@ -108,7 +108,7 @@ impl Teller {
             Body::ApprovalRequested(body) => {
                 let arg = |name: &str| body.tool.args.get(name);
                 let name = arg("gate").and_then(Value::as_str).unwrap_or(&body.tool.name).to_owned();
-                let text = body.context.clone().unwrap_or_else(|| format!("{name} asks for an approval"));
+                let text = body.context.clone().unwrap_or_else(|| format!("{name} waits for an approval"));
                 let asked = Asked {
                     name,
                     step: arg("step").and_then(Value::as_str).map(str::to_owned),

@@ -134,8 +134,9 @@ fn decide(task: &Task, out: &mut Out, id: &str, tool: &str, wish: Wish, question
     verdict
 }
 
-/// What an agent reads when its request is denied.
-const DENIED: &str = "The policy of this run does not permit it, and nobody can be asked. Go on without it.";
+/// The reason for an agent whose request is denied.
+const DENIED: &str =
+    "The policy of this run does not permit it, and nobody can be asked. Continue without it.";
 
 /// What an agent reads when it asks a question.
 const NOBODY: &str = "Nobody can answer questions in this run. Decide yourself, and say what you assumed.";

@@ -41,7 +41,7 @@ fn a_runner_says_what_became_of_a_step() {
     let subject = repo.git(["log", "-1", "--format=%s", &run.driver]);
     assert!(subject.starts_with("flow-step: 1 write completed -> ask: "), "{subject}");
     let said = out(&repo.aynig_ok(["run"]));
-    assert!(said.starts_with(&format!("{}  ask asks for an approval", run.slug)), "{said}");
+    assert!(said.starts_with(&format!("{}  ask waits for an approval", run.slug)), "{said}");
     become_person(&repo, "one@example.com");
     repo.aynig_ok(["flow", "reject", &run.slug, "--comment", "too long"]);
     let said = out(&repo.aynig_ok(["run"]));
