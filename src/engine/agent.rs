@@ -26,7 +26,7 @@ use super::salvage::head_of;
 use super::session::Begun;
 use super::{Engine, Stirred};
 
-/// How long a step waits that is to be tried later, if nobody says how long, in seconds.
+/// The pause before a later try without a time of its own, in seconds.
 const LATER: i64 = 60;
 
 impl Engine<'_> {
@@ -124,7 +124,7 @@ impl Engine<'_> {
             ("AYNIG_ORCH_RUN", run.into()),
             ("AYNIG_ORCH_NODE", node.into()),
             ("AYNIG_ORCH_TURN", scene.attempt.into()),
-            // Whatever they commit or move is told from what people do by this address (CONTRACT 15.15).
+            // This address marks their commits and moves of refs (CONTRACT 15.15).
             ("GIT_AUTHOR_NAME", scene.context.name.clone().into()),
             ("GIT_AUTHOR_EMAIL", scene.context.address().into()),
             ("GIT_COMMITTER_NAME", scene.context.name.clone().into()),
@@ -198,7 +198,7 @@ impl Engine<'_> {
     }
 }
 
-/// What a provider is told of a policy.
+/// The part of a policy that a provider gets.
 pub(super) fn posture(effective: &Rules) -> Posture {
     Posture {
         execution: effective.execution,
@@ -262,14 +262,14 @@ fn tree_of(hex: Option<&String>) -> Option<CommitId> {
     CommitId::parse_hex(hex?.as_bytes())
 }
 
-/// When a step is tried again after a usage limit, in seconds since 1970: a quarter of an hour from now if nobody says,
-/// at least a minute and at most a week from now, whatever a program says.
+/// When a step is tried again after a usage limit, in seconds since 1970: the reported time, at least a minute and at
+/// most a week from now; without one, a quarter of an hour from now.
 pub(super) fn until_of_limit(until: Option<i64>) -> i64 {
     let later = |seconds: i64| clock::wall_seconds().saturating_add(seconds);
     until.unwrap_or_else(|| later(15 * LATER)).clamp(later(LATER), later(7 * 86_400))
 }
 
-/// What a turn comes to.
+/// The result of a turn.
 enum Came {
     /// Its step ends so.
     To(Outcome),
@@ -277,7 +277,7 @@ enum Came {
     Waits(i64),
 }
 
-/// What a turn comes to, or what else becomes of its step.
+/// The result of a turn, or another course of its step.
 fn outcome(ended: &Ended, stop: &Stop) -> Result<Came, Result<Course, Refusal>> {
     Ok(match &ended.how {
         How::Completed => Came::To(Outcome::Completed),

@@ -1,4 +1,4 @@
-//! What became of an answer to a gate, in words for the person who gave it.
+//! The effect of an answer to a gate, in words for its author.
 
 use crate::flow::document::Flow;
 use crate::flow::due::route;
@@ -10,7 +10,7 @@ use crate::model::step::Outcome;
 
 use super::question::{Given, name_of, required};
 
-/// What an answer to the question `asked` came to in a state of its run.
+/// The effect of an answer to the question `asked` in a state of its run.
 pub(super) fn answered(flow: &Flow, state: &State, asked: &Approval, given: &Given) -> Vec<String> {
     let Some(now) = state.approvals.get(&asked.id) else { return Vec::new() };
     let text = |name: &str| now.tool.args.get(name).and_then(serde_json::Value::as_str).unwrap_or_default();

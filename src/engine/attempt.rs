@@ -29,7 +29,7 @@ use super::record::{self, ProviderUsed, Recorder, for_ledger};
 use super::salvage::head_of;
 use super::{Engine, FLOW, frozen_content, frozen_file, now, open};
 
-/// An attempt of a driver, as its command is told of it.
+/// An attempt of a driver, from the environment of its command.
 #[derive(Debug, Clone)]
 pub struct Attempt {
     /// The branch.
@@ -59,7 +59,7 @@ pub(super) enum Course {
     Parked(i64, Box<Carried>),
     /// This host cannot carry it out.
     Unable(String),
-    /// The run is not to go on.
+    /// The run rests.
     Halted(String),
 }
 
@@ -116,7 +116,7 @@ struct Over {
     course: Course,
 }
 
-/// What a step is carried out with.
+/// The ledger, the workspace and the record of a step under way.
 pub(super) struct Scene<'a, 'r> {
     pub(super) ledger: &'a mut Ledger<'r>,
     pub(super) flow: &'a Flow,
@@ -131,7 +131,7 @@ pub(super) struct Scene<'a, 'r> {
     pub(super) repairs: Vec<String>,
     /// Hooks, settings and refs before it.
     pub(super) outside: Outside,
-    /// What it leaves on this host.
+    /// Its files on this host.
     pub(super) recorder: Recorder,
     /// Ends the step early.
     pub(super) stop: Stop,
@@ -424,7 +424,7 @@ impl Engine<'_> {
     }
 }
 
-/// A step that the flow's limit of time ended has not failed: its work stays, and it is tried again when the run goes on.
+/// A step that the flow's limit of time ended has not failed: its work stays, and the step is due again.
 fn within_limit(scene: &Scene<'_, '_>, course: Course) -> Course {
     let Course::Ended(mut carried) = course else { return course };
     let left = time_left(scene.flow, &scene.ledger.tip().state);
@@ -438,7 +438,7 @@ fn within_limit(scene: &Scene<'_, '_>, course: Course) -> Course {
     Course::Ended(carried)
 }
 
-/// What comes of a step that was stopped: the run is to rest, or this process has to end.
+/// The end of a step that was stopped: the run rests, or this process ends.
 pub(super) fn interrupted(stop: &Stop) -> Result<Course, Refusal> {
     match stop.cause() {
         Some(Cause::CalledOff) => Ok(Course::Halted("the run is to rest".to_owned())),

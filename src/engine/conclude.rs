@@ -34,20 +34,20 @@ const MOST_EVIDENCE: usize = 120;
 /// How often the end of an attempt is worked out anew.
 const TRIES: u32 = 50;
 
-/// What an attempt comes to.
+/// The result of an attempt.
 #[derive(Debug, Default)]
 pub(super) struct Conclusion {
-    /// What happened.
+    /// The commands.
     pub(super) commands: Vec<Command>,
     /// The workspace that it changed, with repairs of it in words.
     pub(super) workspace: Option<(Context, Vec<String>)>,
     /// When the driver is due again, in seconds since 1970, and what it waits for. `None`: it follows from the ledger.
     pub(super) parked: Option<(i64, String)>,
-    /// Who answered a gate.
+    /// The author of an answer to a gate.
     pub(super) by: Option<By>,
     /// A signed answer, which the next state is put on if it is on the driver's newest commit.
     pub(super) answer: Option<(CommitId, CommitId)>,
-    /// What a state that waits for a person says to them.
+    /// The words of a state that waits for a person.
     pub(super) note: Option<String>,
 }
 
@@ -71,12 +71,12 @@ impl Conclusion {
     }
 }
 
-/// Who ends.
+/// The holder of the driver.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Holder<'a> {
     /// The attempt with this id, which holds the lease.
     Attempt(&'a str),
-    /// Nobody holds it, and a person moves the driver from this commit, or makes one that is gone.
+    /// It has no holder, and a person moves the driver from this commit, or makes one that is gone.
     Person(Option<CommitId>),
 }
 
@@ -249,7 +249,7 @@ fn with_step(next: &Next, words: &str) -> String {
     }
 }
 
-/// What follows from a state of a run: what is to be written besides, and the driver's next state.
+/// The consequences of a state of a run: further commands, and the driver's next state.
 pub(super) fn follow_up(flow: &Flow, state: &State) -> (Vec<Command>, Next) {
     let run = &state.run;
     let rests = |state, subject: String| Next { state, subject, ..Next::default() };

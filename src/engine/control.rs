@@ -31,18 +31,18 @@ use super::question::{Given, HEAD, Weighed, closes, needs_key, newest, request};
 use super::signed::Found;
 use super::{Engine, now, open};
 
-/// What a person wants of a run.
+/// A request of a person to a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wish {
     /// It begins no step until it is resumed.
     Pause,
     /// It ends.
     Stop,
-    /// It goes on, at this step or at the one that is due.
+    /// It continues, at this step or at the one that is due.
     Resume(Option<String>),
 }
 
-/// What became of a wish.
+/// The result of a request.
 #[derive(Debug)]
 pub struct Granted {
     /// The run's status now.
@@ -51,7 +51,7 @@ pub struct Granted {
     pub is_leased: bool,
     /// The driver's next state, if it was moved.
     pub next: Option<Next>,
-    /// What became of an answer, in sentences.
+    /// The effect of an answer, in sentences.
     pub said: Vec<String>,
 }
 
@@ -189,7 +189,7 @@ impl Engine<'_> {
         })
     }
 
-    /// Signs an answer that needs it, or that git's settings ask for. Returns the driver's commit that it is on, and the answer's.
+    /// Signs an answer if its gate or git's settings require that. Returns the driver's commit that it is on, and the answer's.
     fn signed_answer(
         &self,
         ledger: &Ledger<'_>,
@@ -232,7 +232,7 @@ impl Engine<'_> {
         self.persons(ledger, flow, &conclusion, true)
     }
 
-    /// The same. With `beside_lease` also while an attempt has the driver.
+    /// Applies a conclusion. With `beside_lease` also while an attempt has the driver.
     fn persons(
         &self,
         ledger: &mut Ledger<'_>,
@@ -307,7 +307,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Waits until whoever carries a step out has heard that the run does not go on, and has given the driver back.
+    /// Waits until the holder of a step has read that the run rests, and has given the driver back.
     pub(super) fn wait_for_holder(&self, driver: &Driver<'_>) -> Result<(), Refusal> {
         let begun = clock::monotonic();
         let look = LOOKS[usize::from(driver.place != Place::Here)];
@@ -373,7 +373,7 @@ impl Engine<'_> {
                     return Ok(Vec::new());
                 }
                 let last = ledger.tip().state.steps.values().next_back();
-                // A run whose last step has no route goes on with that step.
+                // A run whose last step has no route continues with that step.
                 let again = last.filter(|last| last.ended_at.is_some() && last.route.is_none());
                 let at = from.clone().or_else(|| again.map(|last| last.id.to_string()));
                 if run.termination.as_deref() == Some("completed") && from.is_none() {

@@ -73,7 +73,7 @@ impl Engine<'_> {
     }
 }
 
-/// What the latest visit of a step began with.
+/// The commit before the latest visit of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Before {
     /// The commit of the work branch. `None`: the base.

@@ -89,7 +89,7 @@ impl Engine<'_> {
         Ok(addresses.into_iter().collect())
     }
 
-    /// What opens a gate.
+    /// The commands that open a gate.
     pub(super) fn gate_opens(
         &self,
         ledger: &Ledger<'_>,
@@ -266,7 +266,7 @@ impl Engine<'_> {
         })
     }
 
-    /// What an answer that was pushed comes to. What does not count is told to whoever is waited for.
+    /// The effect of a pushed answer. One that does not count is named in the driver's state.
     fn taken(&self, ledger: &Ledger<'_>, number: u64, pushed: &Pushed) -> Result<Conclusion, Refusal> {
         let state = &ledger.tip().state;
         let Some(approval) = request(state, number) else { return Ok(Conclusion::default()) };
@@ -287,7 +287,7 @@ impl Engine<'_> {
         Ok(Conclusion { commands, note, ..Conclusion::default() })
     }
 
-    /// What an answer comes to, now.
+    /// The effect of an answer now.
     pub(super) fn weighed(&self, ledger: &Ledger<'_>, given: &Given) -> Result<Weighed, Refusal> {
         let state = &ledger.tip().state;
         let approval = newest(state.approvals.values()).ok_or_else(|| {
@@ -307,7 +307,7 @@ impl Engine<'_> {
         Ok(weighed)
     }
 
-    /// What a commit has changed since the base: how many files, and the first of them. `null` if it is not here.
+    /// The changes of a commit since the base: how many files, and the first of them. `null` if it is not here.
     fn changes(&self, state: &State, head: Option<&str>) -> Value {
         let tree = |id: &str| Some(self.repo.commit(CommitId::parse_hex(id.as_bytes())?).ok()?.tree);
         let trees = tree(&state.run.base_sha).zip(head.and_then(tree));

@@ -1,6 +1,6 @@
 //! A live step hears what people decide about its run: a pause, a stop, a deletion (CONTRACT 16.7).
 //!
-//! Invariants: only a run that goes on leaves its step alone. What cannot be read or asked changes nothing. Listening
+//! Invariants: only a running run leaves its step alone. A read that fails changes nothing. Listening
 //! ends with the step, and nobody waits for a remote then.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_secs(5);
 /// The longest wait for a call to a remote that is being ended.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What a live step heard of its run.
+/// A request to a live step from its run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Word {
     /// The run has this status, which is not `running`.
@@ -139,7 +139,7 @@ impl Listener {
         }
     }
 
-    /// What there is to be heard now.
+    /// The request that is in the ledger now.
     fn look(&mut self, repo: &Repo) -> Result<Option<Word>, LedgerError> {
         let Some(head) = repo.read_ref(ledger_ref(self.run).as_str().into())? else {
             return Ok(Some(Word::Deleted));

@@ -156,7 +156,7 @@ impl Engine<'_> {
         })
     }
 
-    /// What a planner is shown besides the last steps.
+    /// The evidence for a planner besides the last steps.
     fn known(&self, scene: &Scene<'_, '_>, tree: &str) -> Result<Value, Refusal> {
         let because =
             |error: &dyn std::error::Error| Refusal::because("compare the work with its base", error);
@@ -212,7 +212,7 @@ impl Engine<'_> {
     }
 }
 
-/// The provider that judges if nobody is named: that of the flow, or of the last agent.
+/// The provider that judges if no planner is named: that of the flow, or of the last agent.
 fn last_agent(scene: &Scene<'_, '_>) -> Option<String> {
     let named = scene.flow.defaults.agent.clone();
     let steps = scene.ledger.tip().state.steps.values().rev();
@@ -234,7 +234,7 @@ fn since(state: &State) -> Vec<&Step> {
     newest.take_while(|step| !is_judged(step)).collect()
 }
 
-/// Whether golden files were proposed that nobody approved, and that are still there.
+/// Whether there are proposed golden files without an approval.
 fn goldens_open(state: &State) -> bool {
     let mut open = false;
     for step in state.steps.values() {

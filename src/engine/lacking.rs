@@ -1,4 +1,4 @@
-//! What this host lacks to carry a flow out, before a step needs it (CONTRACT 18.18).
+//! Missing programs and settings of this host, found before a step needs them (CONTRACT 18.18).
 
 use crate::flow::document::{Act, Flow, Step};
 use crate::flow::fault::Place;
@@ -14,12 +14,12 @@ pub struct Lack {
     pub place: Place,
     /// The id of that step.
     pub step: String,
-    /// What it is, and the line to type, in words.
+    /// The missing item, and the line to type.
     pub what: String,
 }
 
 impl Engine<'_> {
-    /// What this host lacks for the steps of a flow, in their order.
+    /// The missing items of this host for the steps of a flow, in their order.
     #[must_use]
     pub fn lacking(&self, flow: &Flow) -> Vec<Lack> {
         let of_step = |step: &Step| {

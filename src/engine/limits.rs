@@ -80,7 +80,7 @@ pub(super) fn time_left(flow: &Flow, state: &State) -> Option<Duration> {
     Some(limit.saturating_sub(wall_time(state)).max(Duration::from_secs(1)))
 }
 
-/// What visits of steps left behind, as far as they count for a loop.
+/// The traces of visits that count for a loop.
 #[must_use]
 pub(super) fn rounds(state: &State) -> Vec<Round> {
     let round = |done: &Step| {

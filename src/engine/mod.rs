@@ -6,7 +6,7 @@
 //! attempt of the driver executes one step: it reads from the ledger what is due, does it in the workspace's worktree,
 //! takes a snapshot, and ends in one transaction, which records the step, moves the work branch and declares the driver's
 //! next state, and which only the holder of the driver's lease can make. So a step happened wholly or not at all, and
-//! whoever holds the lease next, on whatever host, reads the same ledger.
+//! the next holder of the lease, on any host, reads the same ledger.
 //!
 //! Invariant: what is due follows from the ledger alone. A step that has ended is never carried out again.
 //!
@@ -36,7 +36,7 @@
 //! | `session` | sessions of agents that are continued |
 //! | [`recover`] | after an attempt that was cut off |
 //! | [`lacking`] | what this host lacks for a flow |
-//! | [`hear`] | a live step hears that its run does not go on |
+//! | [`hear`] | a live step reads that its run rests |
 //! | [`control`] | a person stops, pauses or resumes a run |
 //! | [`rollback`] | a person puts the work of a run back |
 //! | [`fork`] | a person lets a new run begin in the middle of another one |

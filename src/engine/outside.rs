@@ -1,4 +1,4 @@
-//! What a step changed outside of its worktree: hooks, settings and refs (CONTRACT 20.33).
+//! Changes of a step outside of its worktree: hooks, settings and refs (CONTRACT 20.33).
 //!
 //! Invariant: after a step no git works in its worktree before settings that make git run programs were compared. They
 //! are compared with what this process has in memory, since a step can write to every file of the repository.

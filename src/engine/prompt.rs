@@ -28,7 +28,7 @@ const MAX_PROMPT: u64 = 1024 * 1024;
 /// The most that is handed over of each log of a validator, in bytes. It is the end of the log.
 const MAX_LOG: usize = 64 * 1024;
 
-/// The roles of what validators print.
+/// The roles of the output of validators.
 const LOGS: [&str; 2] = ["validation_stdout", "validation_stderr"];
 
 impl Engine<'_> {
@@ -145,7 +145,7 @@ impl Engine<'_> {
         Ok((name, Some(written(directory, &file, &content)?)))
     }
 
-    /// What the validators of the last validation printed, if that failed.
+    /// The output of the last validation, if that failed.
     pub(super) fn failed_output(&self, scene: &Scene<'_, '_>) -> Option<String> {
         let state = &scene.ledger.tip().state;
         let step = state.steps.values().rev().find(|step| step.opcode == Opcode::RunValidation)?;

@@ -30,7 +30,7 @@ pub(super) const KEY: &str = "key:";
 /// An answer that somebody gave.
 #[derive(Debug, Clone)]
 pub(super) struct Given {
-    /// Who gave it.
+    /// Its author.
     pub(super) by: By,
     /// Whether it is yes.
     pub(super) approves: bool,
@@ -87,7 +87,7 @@ impl Pushed {
     }
 }
 
-/// What an answer comes to.
+/// The effect of an answer.
 #[derive(Debug)]
 pub(super) enum Weighed {
     /// It is recorded.
@@ -113,7 +113,7 @@ pub(super) fn newest<'a>(asked: impl Iterator<Item = &'a Approval>) -> Option<&'
     gates.max_by_key(|one| (one.resolution.is_none(), one.requested_at))
 }
 
-/// What is known when an answer is weighed.
+/// The facts about an answer.
 #[derive(Debug)]
 pub(super) struct Now {
     /// The commit of the work branch.
@@ -124,7 +124,7 @@ pub(super) struct Now {
     pub(super) at: Timestamp,
 }
 
-/// What an answer comes to now.
+/// The effect of an answer now.
 pub(super) fn weigh(slug: &Slug, approval: &Approval, given: &Given, now: Now) -> Result<Weighed, Refusal> {
     let status = if given.approves { Answer::Approved } else { Answer::Denied };
     let (approval_id, asked) = (approval.id, approval.tool.args.get(HEAD).and_then(Value::as_str));
@@ -222,7 +222,7 @@ pub(super) fn name_of(by: &By) -> String {
     }
 }
 
-/// Who may answer; empty: everybody.
+/// The approvers; empty: everybody.
 pub(super) fn approvers(approval: &Approval) -> Vec<&str> {
     let named = approval.tool.args.get(APPROVERS).and_then(Value::as_array);
     named.into_iter().flatten().filter_map(Value::as_str).collect()

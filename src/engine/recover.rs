@@ -1,5 +1,5 @@
 //! After an attempt that was cut off (CONTRACT 20.5): its work is saved, its step is tried again as often as it may be,
-//! and the driver goes on.
+//! and the driver continues.
 
 use std::time::Duration;
 
@@ -34,14 +34,14 @@ const STALLED_RUN: &str = "dwp-stalled-run";
 /// How often in a row it is tried to carry on before a person is asked.
 const MOST_TIMES: usize = 3;
 
-/// What an attempt is known to have used, and its artifacts.
+/// The known usage of an attempt, and its artifacts.
 type Left = (Option<Usage>, Vec<(String, NewArtifact)>);
 
 impl Engine<'_> {
     /// Carries on after an attempt that was cut off. What cannot be done now is handed back, and tried again after a
     /// pause.
     ///
-    /// What fails here for the same reason the third time in a row waits for a person.
+    /// The third failure in a row for one reason pauses the run.
     pub fn recover(&self, attempt: &Attempt) -> Result<Ended, Refusal> {
         let ended = self.carry_on(attempt).or_else(|refusal| self.before_work(attempt, refusal))?;
         match ended {

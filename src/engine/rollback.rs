@@ -1,6 +1,6 @@
 //! A person puts the work of a run back to its base, or brings that back (CONTRACT 20.29).
 //!
-//! Why this order: the run is paused first, so no step begins; whoever carries one out ends it and gives the driver back.
+//! Why this order: the run is paused first, so no step begins; the holder of a live step ends it and gives the driver back.
 //! Only then the worktree is made anew.
 
 use crate::flow::verdict::{status, verdict};
@@ -75,7 +75,7 @@ fn check(state: &State) -> Result<(), Refusal> {
     Err(Refusal::new(Why::Failed, message).hint(format!("`aynig flow log {slug}` shows when it was removed")))
 }
 
-/// What an ended run is declared to be whose work was put back, or brought back.
+/// The edits of an ended run after its work was put back, or brought back.
 fn verdict_after(state: &State) -> Vec<RunEdit> {
     let run = &state.run;
     if !run.status.is_ended() || run.termination.as_deref() != Some("completed") {

@@ -1,7 +1,7 @@
-//! What an attempt that was cut off left in the worktree of this host.
+//! Leftovers of an attempt that was cut off, in the worktree of this host.
 //!
 //! Invariant: a mark is written before a program of a step is started, and goes when the step is recorded or put back. So
-//! a mark of another attempt means that what lies in the worktree is of nobody's step; it is saved, and worktree and work
+//! a mark of another attempt means that the worktree's changes belong to no step; they are saved, and worktree and work
 //! branch are put back to where that attempt began (CONTRACT 20.5).
 
 use std::io::ErrorKind;

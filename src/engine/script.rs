@@ -20,7 +20,7 @@ use crate::words::error_chain;
 /// The longest script, in bytes.
 const MAX_SCRIPT: u64 = 16 * 1024 * 1024;
 
-/// What is put into the texts of a flow.
+/// The values for the texts of a flow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Values<'a> {
     pub(crate) inputs: &'a BTreeMap<String, String>,

@@ -1,4 +1,4 @@
-//! Who signed the answer to a gate (CONTRACT 20.25).
+//! The signature of an answer to a gate (CONTRACT 20.25).
 //!
 //! Invariant: git decides whether a signature is good, as for signed commits (13.4). An answer that is to be signed is a
 //! commit of its own, below the driver's next state.
@@ -16,17 +16,17 @@ use crate::workspace::refusal::{Refusal, Why};
 
 use super::Engine;
 
-/// What a commit's signature comes to here.
+/// The check of a commit's signature on this host.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Found {
-    /// What is recorded of it.
+    /// The record of it.
     pub(super) signature: Option<Signature>,
     /// The fingerprints by which its key may be named.
     pub(super) keys: Vec<String>,
 }
 
 impl Found {
-    /// What is found of a signed commit that is not here.
+    /// The result for a signed commit that is not here.
     pub(super) fn unknown() -> Self {
         let signature = Some(Signature { state: Signed::Unknown, key: None });
         Self { signature, keys: Vec::new() }

@@ -20,7 +20,7 @@ use crate::workspace::refusal::{Refusal, Why};
 use super::driver::{Driver, Next, STEP};
 use super::{Engine, FLOW, remote_of};
 
-/// What a new run is made from.
+/// The parts of a new run.
 #[derive(Debug)]
 pub struct Order<'a> {
     /// The flow.
@@ -33,13 +33,13 @@ pub struct Order<'a> {
     pub inputs: BTreeMap<String, String>,
     /// A text for people.
     pub label: String,
-    /// What it begins with, if not with the entry and the base.
+    /// Its beginning, if not the entry and the base.
     pub fork: Option<Fork>,
     /// Where it is decided.
     pub place: Place,
 }
 
-/// What a fork of another run begins with.
+/// The beginning of a fork of another run.
 #[derive(Debug, Clone)]
 pub struct Fork {
     /// That run.
@@ -55,7 +55,7 @@ pub struct Fork {
 pub struct Started {
     /// Its id.
     pub run: RunId,
-    /// What people type.
+    /// Its short name.
     pub slug: Slug,
     /// Its driver.
     pub driver: BranchName,

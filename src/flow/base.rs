@@ -14,7 +14,7 @@ pub const MAX_FILE: u64 = 1024 * 1024;
 pub enum Found {
     /// Nothing.
     Nothing,
-    /// Nothing, but the checkout of whoever asks has a file there.
+    /// Nothing, but the caller's checkout has a file there.
     Uncommitted,
     /// A file.
     File {

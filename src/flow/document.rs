@@ -6,7 +6,7 @@ use crate::model::step::{Opcode, Outcome};
 /// The target of a route that ends the run. It needs no step of that name.
 pub const STOP: &str = "STOP";
 
-/// The name under which a GATE asks for an approval.
+/// The tool name in a GATE's request for approval.
 pub const GATE_TOOL: &str = "gate";
 
 /// The most steps of a flow.
@@ -108,7 +108,7 @@ pub enum Execution {
     WorkspaceWrite,
 }
 
-/// What is done when an agent asks for permission.
+/// The answer to requests for permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Approval {
     /// The step ends.
@@ -147,7 +147,7 @@ pub struct Step {
     pub at: Place,
     /// Its id.
     pub id: String,
-    /// What it does.
+    /// Its act.
     pub act: Act,
     /// Where it leads, in the order of the file.
     pub routes: Vec<Route>,
@@ -199,7 +199,7 @@ pub struct Route {
     pub target: Name,
 }
 
-/// What a step does.
+/// The act of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Act {
     /// Runs an agent.
@@ -248,7 +248,7 @@ pub enum Artifact {
     Diff,
     /// The report of the last validation.
     ValidationReport,
-    /// What the last planner said should be done.
+    /// The instructions of the last planner.
     FixInstructions,
     /// The final answer of the agent of this step.
     Response(Name),
@@ -278,7 +278,7 @@ pub struct Validator {
     pub at: Place,
     /// Its name: of a builtin one, that of the setting.
     pub name: String,
-    /// What is run.
+    /// The program.
     pub runs: Runs,
     /// Globs of the files that are kept.
     pub artifacts: Vec<String>,
@@ -294,10 +294,10 @@ impl Validator {
     }
 }
 
-/// What a validator runs.
+/// The program of a validator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Runs {
-    /// What the host configures under the validator's name.
+    /// The command line that the host configures under the validator's name.
     Builtin,
     /// A script of the base commit.
     Script(Script),
@@ -321,10 +321,10 @@ pub struct Script {
     pub timeout_seconds: Option<u64>,
 }
 
-/// Who judges.
+/// The planner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Judge {
-    /// What the host configures.
+    /// The planner that the host configures.
     Configured,
     /// A provider.
     Agent(String),
@@ -341,7 +341,7 @@ pub struct Evaluate {
     pub prompt: Prompt,
     /// The steps that the planner may propose, and [`STOP`].
     pub allowed_next_steps: Vec<Name>,
-    /// Who judges.
+    /// The planner.
     pub judge: Judge,
 }
 
@@ -352,7 +352,7 @@ pub struct Gate {
     pub gate: String,
     /// The question.
     pub question: Option<String>,
-    /// Who may answer: mail addresses, `key:FINGERPRINT`, or labels that the host resolves.
+    /// The approvers: mail addresses, `key:FINGERPRINT`, or labels that the host resolves.
     pub approvers: Vec<String>,
     /// How many different people must approve.
     pub required: u64,
@@ -396,7 +396,7 @@ pub fn word_of(outcome: Outcome) -> &'static str {
     word(&OUTCOMES, &outcome)
 }
 
-/// What a step of this opcode is called in messages.
+/// The word for a step of this opcode in messages.
 pub(crate) fn a_step(opcode: Opcode) -> String {
     let article = if opcode == Opcode::Evaluate { "an" } else { "a" };
     format!("{article} {} step", word(&OPCODES, &opcode))

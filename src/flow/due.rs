@@ -1,4 +1,4 @@
-//! What is due in a run of a flow, by the steps that it has made.
+//! The due step of a run of a flow, by the steps that it has made.
 //!
 //! Invariant: it follows from the flow and the steps alone, so any host concludes the same, and a step that has ended is
 //! never due again.
@@ -9,7 +9,7 @@ use super::document::{Flow, Route, STOP, Step};
 use crate::model::run::Run;
 use crate::model::step::{Opcode, Outcome, Step as Done};
 
-/// What is due.
+/// A due act.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Due<'f> {
     /// This attempt of a visit of a step.
@@ -43,7 +43,7 @@ pub enum Due<'f> {
     Unknown(String),
 }
 
-/// What is due after these steps, if the run is to go on.
+/// The due act after these steps, if the run continues.
 #[must_use]
 pub fn due<'f>(flow: &'f Flow, run: &Run, steps: &BTreeMap<u64, Done>) -> Due<'f> {
     if let Some(wanted) = &run.continues_at {
@@ -76,7 +76,7 @@ pub fn was_cut_off(step: &Done) -> bool {
 /// The flag of an attempt that a usage limit ended: it is tried again when that is over.
 pub const PARKED: &str = "parked";
 
-/// The flag of an attempt that a limit of the flow ended: it is tried again when a person lets the run go on.
+/// The flag of an attempt that a limit of the flow ended: it is tried again when a person resumes the run.
 pub const LIMITED: &str = "limited";
 
 /// How many attempts of a visit of a step were cut off: those that its retries count.

@@ -38,7 +38,7 @@ pub struct Note {
     pub place: Place,
     /// How bad it is.
     pub severity: Severity,
-    /// What is wrong.
+    /// The fault.
     pub what: String,
     /// The advice for another text.
     pub instead: String,

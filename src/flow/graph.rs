@@ -27,13 +27,13 @@ pub struct Graph {
 pub struct Track {
     /// Its id.
     pub run_id: RunId,
-    /// What people type.
+    /// Its slug.
     pub slug: String,
     /// The text for people.
     pub label: String,
     /// Its status.
     pub status: &'static str,
-    /// What became of it.
+    /// Its end.
     pub verdict: Option<&'static str>,
     /// Where it stands, in a word.
     pub place: &'static str,
@@ -83,7 +83,7 @@ impl Graph {
         }
     }
 
-    /// The same with what happened in a run: the steps that it carried out.
+    /// Draws a flow with the steps that a run carried out.
     #[must_use]
     pub fn of_run(mut self, track: Track, steps: &BTreeMap<u64, Done>) -> Self {
         for vertex in &mut self.steps {
@@ -128,7 +128,7 @@ impl Graph {
         text
     }
 
-    /// What happened at a step, if a run is drawn.
+    /// The visits of a step, if a run is drawn.
     fn went(&self, step: &Vertex) -> Option<String> {
         self.run.as_ref()?;
         let mut words = match (step.visits, step.last_outcome) {

@@ -13,7 +13,7 @@ const TIMES: usize = 3;
 /// The longest period that is looked for.
 const MAX_PERIOD: usize = 5;
 
-/// What a visit of a step left behind. Rollbacks, and visits that an outage or a usage limit ended, are left out by the
+/// The trace of a visit of a step. Rollbacks, and visits that an outage or a usage limit ended, are left out by the
 /// caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Round {
@@ -41,7 +41,7 @@ pub fn period(rounds: &[Round]) -> Option<usize> {
     repeated(rounds).map(|(_, visits)| visits)
 }
 
-/// The same, if whoever works in the loop was told of it and has left the same once more.
+/// The loop, if an agent in it has had the warning and has left the same result once more.
 #[must_use]
 pub fn stuck(rounds: &[Round]) -> Option<usize> {
     let (length, visits) = repeated(rounds)?;
@@ -149,7 +149,7 @@ mod tests {
             ("work:a test:a work:a test:a work:a test:a", Some(1), None),
             ("work:a test:a work:a test:a work:a test:a work:a", Some(1), Some(1)),
             ("plan:p work:a test:a work:a test:a work:a test:a", Some(1), None),
-            // It did something else when it was told.
+            // It did something else after the warning.
             ("work:a test:a work:a test:a work:a test:a work:b", None, None),
             ("work:a test:a work:a test:a work:a test:a work:b test:b work:a", None, None),
             // The plan is the same each time, the work is not.
@@ -163,7 +163,7 @@ mod tests {
                 None,
             ),
             ("test:x work:a test:a work:a test:a work:a test:a work:a", Some(1), Some(1)),
-            // It is found where no agent comes next: the next one is told first.
+            // It is found where no agent comes next: the next one gets the warning first.
             (
                 "work:a check:b test:a work:a check:a test:a work:a check:a test:a work:a check:a",
                 Some(1),
@@ -180,7 +180,7 @@ mod tests {
                 Some(1),
                 Some(1),
             ),
-            // Nobody is there to be told.
+            // There is no agent for the warning.
             ("test:a test:a test:a", Some(1), None),
             ("test:a test:a test:a test:a", Some(1), Some(1)),
         ] {

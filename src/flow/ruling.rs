@@ -1,4 +1,4 @@
-//! What comes of an EVALUATE step: the planner's answer, and the facts that override it. The commands that run flows
+//! The outcome of an EVALUATE step: the planner's answer, and the facts that override it. The commands that run flows
 //! call this.
 //!
 //! Invariant: a fact can only make the outcome worse, in the order success, partial, blocked, `needs_human`, unsafe.
@@ -28,11 +28,11 @@ pub struct Decision {
     pub status: Outcome,
     /// The step that it proposes.
     pub next_step: Option<String>,
-    /// What should be done, for the next agent.
+    /// The instructions for the next agent.
     pub fix_instructions: Option<Value>,
-    /// What is in the way.
+    /// The blockers.
     pub blockers: Vec<Blocker>,
-    /// What it warns of.
+    /// The warnings.
     pub risk_flags: Vec<String>,
 }
 
@@ -94,7 +94,7 @@ fn blocker(value: &Value) -> Result<Blocker, String> {
     }
 }
 
-/// What is known about a run when a planner has answered.
+/// The facts about a run when a planner has answered.
 #[derive(Debug, Clone, Default)]
 pub struct Facts<'a> {
     /// `allowed_next_steps` of the step.
@@ -115,7 +115,7 @@ pub struct Facts<'a> {
     pub stuck_on: BTreeSet<&'a str>,
 }
 
-/// What was made of an answer.
+/// The ruling on an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ruling {
     /// The outcome of the step.

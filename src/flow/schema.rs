@@ -67,7 +67,7 @@ fn globs(what: &str) -> Value {
     json!({ "description": what, "type": "array", "items": glob })
 }
 
-/// What no path below the top of a repository contains. Its `.git` is no part of it.
+/// The pattern of paths that do not stay below the top of a repository. Its `.git` is no part of it.
 const OUTSIDE: &str = r"^/|(^|/)\.\.(/|$)|^\.(/|$)|^\.git(/|$)";
 
 /// `value`, in which only one of these two fields may be.
@@ -402,7 +402,7 @@ fn step(word: &str, opcode: Opcode) -> Value {
     }
 }
 
-/// What an agent can be handed.
+/// The inputs of an agent.
 fn artifacts() -> Value {
     let words: Vec<&str> = ARTIFACTS.iter().map(|(word, _)| *word).collect();
     let others = r"^(harness_report|component_kind|(.|\n)+\.response)$";
@@ -410,7 +410,7 @@ fn artifacts() -> Value {
     json!({ "description": "diff, validation_report, fix_instructions, or ID.response.", "type": "array", "items": item })
 }
 
-/// Who may answer.
+/// The approvers.
 fn approvers() -> Value {
     let one = r"^(key:\S+|[^@\s]+@\S+|[A-Za-z0-9][A-Za-z0-9._-]{0,63})$";
     let item = json!({ "type": "string", "pattern": one });

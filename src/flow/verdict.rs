@@ -1,4 +1,4 @@
-//! What became of a run of a flow: the class of its last outcome that is not of a ROLLBACK.
+//! The verdict of a run of a flow: the class of its last outcome that is not of a ROLLBACK.
 
 use crate::model::run::{RunStatus, Verdict};
 use crate::model::state::State;

@@ -32,12 +32,12 @@ pub(crate) enum Value {
     Text(String),
     List(Vec<Node>),
     Map(Vec<Entry>),
-    /// What was refused already.
+    /// The values that were refused already.
     Refused,
 }
 
 impl Value {
-    /// What it is, for messages.
+    /// Its kind, for messages.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Null => "empty",

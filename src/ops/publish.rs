@@ -25,7 +25,7 @@ const OF_COMMANDS: (&str, &str) = ("AYNIG_BRANCH", "AYNIG_ORCH_");
 /// The workspace that a run's flow works in.
 const FLOW: &str = "flow";
 
-/// What is asked for.
+/// A request.
 #[derive(Debug)]
 pub struct Asked<'a> {
     /// The run, or whatever names a workspace.

@@ -21,12 +21,12 @@ const CHUNK: usize = 64 * 1024;
 /// The most lines that wait to be written. A program that asks on and on without reading the answers is ended.
 const MOST_UNWRITTEN: usize = 4_096;
 
-/// What reaches the conductor of a turn.
+/// A message to the conductor of a turn.
 #[derive(Debug)]
 pub(super) enum Input {
     /// A program printed this.
     Chunk(Stream, Vec<u8>),
-    /// What it prints cannot be kept.
+    /// Its output cannot be kept.
     Unkept(io::Error),
     /// It closed the stream.
     Closed(Stream),

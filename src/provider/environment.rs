@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::name::Kind;
 use super::turn::{Provider, Turn};
 
-/// What every program may need: to find programs, files, its user, the network.
+/// Variables that every program may need: to find programs, files, its user, the network.
 const PASSED: [&str; 29] = [
     "PATH",
     "HOME",
@@ -60,7 +60,7 @@ const REFUSED: [&str; 9] = [
     "GIT_PREFIX",
 ];
 
-/// What keeps Claude Code from contacting others than its model.
+/// Variables that keep Claude Code from contacting others than its model.
 const QUIET: [&str; 4] = [
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
     "DISABLE_TELEMETRY",

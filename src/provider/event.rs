@@ -1,4 +1,4 @@
-//! What an agent does in a turn, in the vocabulary of runs.
+//! The events of a turn, in the vocabulary of runs.
 //!
 //! Invariant: an event is one JSON object on one line, of the shared contract's types and without their envelope.
 
@@ -17,7 +17,7 @@ pub(crate) enum Event {
     Final(String),
     /// A part of what the agent thinks.
     ThinkingDelta(String),
-    /// What it thought.
+    /// A thought.
     Thinking(String),
     /// A tool that it is about to use.
     Proposed(Tool),
@@ -30,7 +30,7 @@ pub(crate) enum Event {
     Done {
         /// The tool.
         id: String,
-        /// What it printed. `None` if the program does not say.
+        /// Its output, if the program reports that.
         output: Option<Value>,
         /// Why it failed.
         error: Option<String>,
@@ -41,7 +41,7 @@ pub(crate) enum Event {
         id: String,
         /// The id of the tool.
         tool: String,
-        /// What is asked for.
+        /// The request.
         question: Question,
         /// The answer.
         answer: Answer,

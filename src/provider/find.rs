@@ -14,7 +14,7 @@ use crate::fsutil::{found_in, is_executable, tail_of};
 use crate::stop::Stop;
 use crate::supervise::{self, Leash, Spec};
 
-/// The longest time in which a program says its version.
+/// The time limit of `--version`.
 const VERSION_TIME: Duration = Duration::from_secs(10);
 
 /// Finds the program. The error is a reason for people.
@@ -33,12 +33,12 @@ pub fn find(provider: &Provider) -> Result<PathBuf, String> {
     found.ok_or_else(|| format!("the program {} is not in PATH", command.display()))
 }
 
-/// What ends all that a program started. Its value is that of the turn, if that is an id.
+/// The leash on all processes of a program. Its value is that of the turn, if that is an id.
 pub(super) fn leash(turn: &str) -> Leash {
     Leash::new("AYNIG_ORCH_TURN", Uuid::parse_str(turn).unwrap_or_else(|_| Uuid::new_v4()))
 }
 
-/// Asks a program for its version. A custom program is not asked: it would take that for a turn.
+/// Runs a program with `--version`. A custom program is left out: it would take that for a turn.
 pub fn version(provider: &Provider, program: &Path, stop: &Stop) -> Option<String> {
     if matches!(provider.kind, Kind::Text | Kind::Jsonl) {
         return None;

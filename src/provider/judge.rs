@@ -21,13 +21,13 @@ pub(super) enum Cut {
     Idle(Duration),
     Asked(Question),
     Stopped(Cause),
-    /// What it prints could not be kept.
+    /// Its output could not be kept.
     Unkept(io::Error),
     /// It asked on and on without reading the answers.
     Flood,
 }
 
-/// What the events of a turn come to.
+/// The sum of the events of a turn.
 #[derive(Debug, Default)]
 pub(super) struct Account {
     pub(super) final_text: Option<String>,

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Time for the program to exit after its last word.
 const AFTER_END: Duration = Duration::from_secs(3);
 
-/// What is due.
+/// A due act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Order {

@@ -1,7 +1,7 @@
 //! From a posture to answers, and to the arguments of each program.
 //!
-//! Invariant: whoever is asked, nothing is permitted that the posture does not contain. The mode in which a program
-//! asks for nothing is used for [`Approval::BoundedAutoApprove`] with a writable worktree, and for nothing else.
+//! Invariant: nothing is permitted that the posture does not contain. The mode in which a program
+//! sends no requests is used for [`Approval::BoundedAutoApprove`] with a writable worktree, and for nothing else.
 
 use std::path::{Component, Path};
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::turn::Posture;
 use crate::flow::document::{Approval, Execution};
 
-/// What a request for permission would lead to.
+/// The act that a request for permission is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wish {
     /// Files are read.
@@ -23,7 +23,7 @@ pub(crate) enum Wish {
     Other,
 }
 
-/// What comes of a request for permission.
+/// The answer to a request for permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It is permitted.
@@ -47,7 +47,7 @@ impl Posture {
         }
     }
 
-    /// Whether a program may be started in the mode in which it asks for nothing.
+    /// Whether a program may be started in the mode without requests.
     pub(crate) fn skips(&self) -> bool {
         self.approval == Approval::BoundedAutoApprove && self.execution == Execution::WorkspaceWrite
     }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::event::Event;
 use crate::model::run::Usage;
 
-/// What is kept of the beginning of an output, and of its end.
+/// The length that is kept of the beginning of an output, and of its end.
 const HALF: u64 = 16 * 1024 * 1024;
 
 /// The longest file of events. Later ones are left out.
@@ -78,7 +78,7 @@ impl Kept {
     }
 }
 
-/// What a file of events says last of the tokens and the cost of its turn. `None` if it says nothing.
+/// The last report of tokens and cost in a file of events, if there is one.
 pub(crate) fn reported(path: &Path) -> Option<Usage> {
     let lines = BufReader::new(File::open(path).ok()?).lines().map_while(Result::ok);
     let events = lines.filter(|line| line.contains("telemetry.usage"));

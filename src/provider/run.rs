@@ -106,7 +106,7 @@ impl Drop for Ender {
     }
 }
 
-/// What a turn came to.
+/// The end of a turn.
 struct End {
     verdict: Verdict,
     account: Account,

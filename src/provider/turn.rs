@@ -18,7 +18,7 @@ use crate::supervise::Watchdog;
 pub struct Provider {
     /// Its name.
     pub name: ProviderName,
-    /// What its program speaks.
+    /// The language of its program.
     pub kind: Kind,
     /// The program: a path, or a name that is looked up in `PATH`.
     pub command: PathBuf,
@@ -34,14 +34,14 @@ pub struct Provider {
     pub wall: Option<Duration>,
 }
 
-/// What an agent may do. A flow's effective policy, as far as a provider can enforce it.
+/// The permissions of an agent. A flow's effective policy, as far as a provider can enforce it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Posture {
     /// The files that it may write.
     pub execution: Execution,
     /// Whether it may use the network. `None` leaves it to the program.
     pub network: Option<bool>,
-    /// What comes of its requests for permission.
+    /// The answer to its requests for permission.
     pub approval: Approval,
 }
 
@@ -51,7 +51,7 @@ impl Default for Posture {
     }
 }
 
-/// The ids that a program is told, for its own records.
+/// The ids that a program gets for its own records.
 #[derive(Debug, Clone, Copy)]
 pub struct Ids<'a> {
     /// The run.
@@ -70,7 +70,7 @@ pub struct Turn<'a> {
     pub directory: &'a Path,
     /// The prompt.
     pub prompt: &'a [u8],
-    /// What it may do.
+    /// Its permissions.
     pub posture: Posture,
     /// The model, instead of the provider's.
     pub model: Option<&'a str>,
@@ -97,9 +97,9 @@ pub struct Turn<'a> {
 
 /// The files of a turn, by name.
 pub mod files {
-    /// What the program printed, as it came. A long output lacks its middle, and a line says so.
+    /// The unchanged output of the program. A long output lacks its middle, and a line reports that.
     pub const TRANSCRIPT: &str = "transcript";
-    /// What the program printed on stderr, bounded likewise.
+    /// The standard error of the program, bounded likewise.
     pub const STDERR: &str = "stderr";
     /// The final answer. Missing if there was none.
     pub const FINAL: &str = "final";
@@ -114,7 +114,7 @@ pub struct Question {
     pub tool: String,
     /// Its arguments, as far as the program names them.
     pub args: Map<String, Value>,
-    /// What it is for, in words of the program.
+    /// Its purpose, in words of the program.
     pub context: Option<String>,
 }
 
@@ -138,7 +138,7 @@ pub enum How {
         /// The provider's message.
         message: String,
     },
-    /// The program asks to be run later: exit code 75 of a text provider.
+    /// The program requests a later try: exit code 75 of a text provider.
     Later,
     /// It was stopped.
     Stopped(Cause),
@@ -181,7 +181,7 @@ pub struct Ended {
     pub session: Option<String>,
     /// The model that answered.
     pub model: Option<String>,
-    /// The version of the program, if it told it.
+    /// The version that the program reported.
     pub version: Option<String>,
     /// The command line. The prompt is never part of it.
     pub argv: Vec<OsString>,

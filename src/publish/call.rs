@@ -59,7 +59,7 @@ pub(super) struct Call<'a> {
     pub(super) interrupt: &'a Interrupt,
 }
 
-/// What a program answered.
+/// The answer of a program.
 pub(super) struct Answer {
     /// Its exit code.
     pub(super) code: i32,

@@ -1,4 +1,4 @@
-//! What all kinds of forges are asked.
+//! The calls of all kinds of forges.
 
 use crate::workspace::refusal::Refusal;
 

@@ -23,7 +23,7 @@ use super::request::Request;
 use super::ruling::{Facts, Ruling, rule};
 use super::work::Work;
 
-/// What became of the proposal.
+/// The change of the proposal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It was made.
@@ -34,7 +34,7 @@ pub enum Fate {
     Found,
 }
 
-/// What was published.
+/// The result of a call.
 #[derive(Debug, Clone)]
 pub struct Published {
     /// The context now.
@@ -57,7 +57,7 @@ pub struct Published {
     pub compares: Option<String>,
     /// Whether the worktree has changes that are not committed.
     pub is_dirty: bool,
-    /// What the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
@@ -143,7 +143,7 @@ pub fn publish(
     Ok(done)
 }
 
-/// What the remote has.
+/// The refs of the remote.
 struct There {
     /// The commit of the base.
     base: CommitId,
@@ -404,7 +404,7 @@ impl Job<'_> {
         if is_known { Ok(()) } else { publishing.record(publication) }
     }
 
-    /// What to say if there is no proposal although one was asked for.
+    /// The note for a proposal that was requested and not made.
     fn unasked(&self, done: &Published) -> Option<String> {
         let Names { remote, .. } = self.names;
         match (&self.request.forge, &done.proposal) {
@@ -419,7 +419,7 @@ impl Job<'_> {
         }
     }
 
-    /// What the record says after this. Without a proposal it keeps the one that is known.
+    /// The record after this call. Without a proposal it keeps the known one.
     fn publication(&self, commit: CommitId, last: Option<&Publication>) -> Publication {
         Publication {
             remote: self.names.key.clone(),

@@ -1,4 +1,4 @@
-//! What is published where, and which names are refused (CONTRACT 21.2, 21.3).
+//! The remote, the branch and the base of a publication, and refused names (CONTRACT 21.2, 21.3).
 
 use bstr::{BStr, BString};
 
@@ -19,7 +19,7 @@ pub(super) struct Names {
     pub(super) remote: RemoteName,
     /// Its address, without a user's name or password.
     pub(super) address: String,
-    /// What is recorded of it.
+    /// Its name in the record.
     pub(super) key: String,
     pub(super) base: BranchName,
     pub(super) branch: BranchName,

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use crate::git::process::cancel::Interrupt;
 use crate::stop::Stop;
 
-/// Who makes a proposal of a branch. It is said by `aynig.forge`, and never guessed.
+/// The maker of proposals, as `aynig.forge` names it. It is never guessed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Forge {
-    /// Nobody: the branch is pushed, and no more.
+    /// No proposal: the branch is only pushed.
     #[default]
     None,
     /// The program `gh`.
@@ -104,7 +104,7 @@ pub(super) struct Texts {
     pub(super) body: String,
 }
 
-/// What a proposal is about.
+/// The subject of a proposal.
 pub(super) struct Subject<'a> {
     /// The remote.
     pub(super) remote: &'a str,

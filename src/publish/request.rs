@@ -1,4 +1,4 @@
-//! What is asked for.
+//! The request.
 
 use crate::contract::ids::{BranchName, RemoteName};
 
@@ -17,7 +17,7 @@ pub struct Request {
     pub squash: bool,
     /// Whether a new proposal is a draft.
     pub draft: bool,
-    /// Who makes the proposal.
+    /// The maker of the proposal.
     pub forge: Forge,
     /// The label of the run.
     pub label: String,

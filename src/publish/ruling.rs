@@ -1,4 +1,4 @@
-//! What may be pushed, decided from facts (CONTRACT 21.4).
+//! The decision about a push, from facts (CONTRACT 21.4).
 
 /// Facts about the branch at the remote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(super) struct Facts {
     pub(super) was_published: bool,
 }
 
-/// What is done about it.
+/// The decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ruling {
     /// Nothing: the remote has it.

@@ -52,7 +52,7 @@ impl Texts {
         Self { title, body: format!("{body}{gap}aynig-run: {slug}\n") }
     }
 
-    /// What tells them apart from those that somebody wrote. Forges change the ends of lines.
+    /// The digest by which texts of others are recognised. Forges change the ends of lines.
     pub(super) fn digest(&self) -> String {
         let body: Vec<&str> = self.body.trim().lines().map(str::trim_end).collect();
         sha256(format!("{}\n\n{}", self.title.trim(), body.join("\n")).as_bytes())

@@ -74,7 +74,7 @@ impl Work {
             .hint(format!("`git show {}` shows it", commit.short())))
     }
 
-    /// Writes the one commit with all changes; the author is whoever publishes.
+    /// Writes the one commit with all changes; its author is the person who publishes.
     pub(super) fn squash(
         &self,
         repo: &Repo,

@@ -21,13 +21,13 @@ use crate::provider::{Ended, How, Ids, Posture, Provider, Turn};
 pub(super) struct Question<'a> {
     /// Its number, from 1.
     pub(super) number: usize,
-    /// What is wrong with the last answer.
+    /// The fault of the last answer.
     pub(super) error: Option<&'a str>,
     /// The time that is left.
     pub(super) left: Option<Duration>,
 }
 
-/// What a planner answered.
+/// The answer of a planner.
 pub(super) enum Heard {
     /// A JSON object, or so it should be.
     Answer(Vec<u8>),
@@ -37,7 +37,7 @@ pub(super) enum Heard {
     Early(Verdict),
 }
 
-/// What an agent is told about its answer.
+/// The instructions for an agent's answer.
 const FORM: &str = "Answer with one JSON object and nothing else. Its fields: `status` (success, partial, blocked, unsafe or \
 needs_human), `next_step` (one of `allowed_next_steps`, or null), `fix_instructions` (a text or an object for the next agent, or null), \
 `blockers` (a list of objects with `code` and `summary`), `risk_flags` (a list of texts). Do not change any file.";
@@ -183,7 +183,7 @@ fn hear(ended: &Ended) -> Heard {
     }
 }
 
-/// What an agent is asked.
+/// The prompt of an agent that judges.
 fn prompt(envelope: &Envelope<'_>, error: Option<&str>) -> io::Result<String> {
     let record = serde_json::to_string_pretty(envelope).map_err(io::Error::other)?;
     let again = error.map(|error| format!("\n\nYour last answer could not be used: {error}"));

@@ -1,11 +1,11 @@
-//! Who judges, by the flow and the host's settings.
+//! The choice of the planner, by the flow and the host's settings.
 
 use std::collections::BTreeMap;
 
 use crate::engine::validation::setting_name;
 use crate::flow::document::{Evaluate, Judge, Script};
 
-/// Who judges.
+/// A planner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Chosen<'a> {
     /// A command line for `sh`.
@@ -16,7 +16,7 @@ pub enum Chosen<'a> {
     Agent(&'a str),
 }
 
-/// Chooses who judges. `lines` are those of the host, `agent` the provider if the flow and the host name nobody. The
+/// Chooses the planner. `lines` are those of the host, `agent` the provider if neither flow nor host names one. The
 /// error says what the host lacks.
 pub fn choose<'a>(
     evaluate: &'a Evaluate,

@@ -40,7 +40,7 @@ const TRIES: usize = 2;
 /// The patch of what a planner changed.
 const PATCH: &str = "harness_fixture-taken-back.patch";
 
-/// What the planner said and what was made of it.
+/// The planner's answer, and the resulting outcome.
 const DECISION: &str = "planner_decision.json";
 
 /// An EVALUATE step that is due.
@@ -51,11 +51,11 @@ pub struct Evaluation<'a> {
     pub context: &'a Context,
     /// The commit that scripts come from.
     pub base: CommitId,
-    /// Who judges.
+    /// The planner.
     pub planner: Planner<'a>,
-    /// What it judges.
+    /// The subject of its judgement.
     pub envelope: Envelope<'a>,
-    /// What is known. Whether the planner changed files is found out here.
+    /// The facts. Changes of the planner are added here.
     pub facts: Facts<'a>,
     /// The values of the flow's inputs, for the arguments of a script.
     pub inputs: &'a BTreeMap<String, String>,
@@ -71,7 +71,7 @@ pub struct Evaluation<'a> {
     pub watchdog: Option<&'a Watchdog>,
 }
 
-/// Who judges, ready to be asked.
+/// A planner that can be started.
 pub enum Planner<'a> {
     /// A command line for `sh`.
     Line(&'a str),
@@ -81,7 +81,7 @@ pub enum Planner<'a> {
     Agent {
         /// Its provider.
         provider: &'a Provider,
-        /// What it may do.
+        /// Its permissions.
         posture: Posture,
         /// Variables besides those of the provider.
         environment: &'a [(OsString, OsString)],
@@ -90,7 +90,7 @@ pub enum Planner<'a> {
     },
 }
 
-/// What a planner judges.
+/// The subject of a planner's judgement.
 #[derive(Debug, Clone, Serialize)]
 pub struct Envelope<'a> {
     /// The run.

@@ -1,6 +1,6 @@
 //! Policies: what a step may do, and whether what it changed keeps to that.
 //!
-//! Pure. Invariant: what is in force permits nothing that the file did not ask for.
+//! Pure. Invariant: the effective policy permits nothing that the file did not request.
 
 mod violations;
 
@@ -16,11 +16,11 @@ pub use violations::{Violation, sentence};
 pub struct Rules {
     /// The name of the policy that the step or the flow names.
     pub name: Option<String>,
-    /// What may be written.
+    /// The files that may be written.
     pub execution: Execution,
     /// Whether the network may be used.
     pub network: bool,
-    /// What is done when an agent asks for permission.
+    /// The answer to requests for permission.
     pub approval: Approval,
     /// Lists of globs. A path may change if one of each list matches it.
     pub allowed_paths: Vec<Vec<String>>,
@@ -45,7 +45,7 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// The policy of a step as the file asks for it: that of the flow's defaults, and over it that of the step.
+    /// The requested policy of a step: that of the flow's defaults, and over it that of the step.
     #[must_use]
     pub fn requested(flow: &Flow, step: &Step) -> Self {
         let names = [&flow.defaults.policy, &step.policy].into_iter().flatten();
@@ -61,7 +61,7 @@ impl Rules {
         })
     }
 
-    /// What `policy` says counts, and what it does not say stays. Nothing that was forbidden is allowed.
+    /// Fields of `policy` replace those here. Prohibitions add up.
     fn overlaid(mut self, policy: &Policy) -> Self {
         self.name = Some(policy.name.clone());
         self.execution = policy.execution.unwrap_or(self.execution);
@@ -74,14 +74,14 @@ impl Rules {
         self
     }
 
-    /// The same, and nothing may be written.
+    /// This policy without permission to write.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.execution = Execution::ReadOnly;
         self
     }
 
-    /// What is in force for a planner: nothing may be written, and its questions are denied.
+    /// The effective policy of a planner: no file may be written, and its questions are denied.
     #[must_use]
     pub fn of_planner(self) -> Self {
         Self { approval: Approval::DenyInteractive, ..self.read_only() }

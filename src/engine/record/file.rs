@@ -72,7 +72,7 @@ pub(super) fn seal(path: &Path, masks: &Masks) -> io::Result<(u64, String)> {
             None if changed => fsutil::replace_private(path, &piece)?,
             None => {}
         }
-        // A short file is one piece, whoever may be writing to it.
+        // A short file is one piece, even if a process still writes to it.
         if !long {
             break;
         }

@@ -23,7 +23,7 @@ pub struct Manifest {
     pub run_id: RunId,
     /// The step.
     pub step_id: StepId,
-    /// What it does.
+    /// Its opcode.
     pub opcode: Opcode,
     /// Its place in the run, from 1.
     pub number: u64,
@@ -59,7 +59,7 @@ pub struct ProviderUsed {
 /// A file of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listed {
-    /// What it is.
+    /// Its role.
     pub role: Role,
     /// Its path, relative to the run directory.
     pub path: String,

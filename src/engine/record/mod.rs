@@ -93,7 +93,7 @@ pub struct Ended {
 /// A file of an attempt that was sealed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filed {
-    /// What it is.
+    /// Its role.
     pub role: Role,
     /// Its file name.
     pub name: String,

@@ -34,7 +34,7 @@ const CONTEXT: &str = "workspace-context.json";
 /// The file with the final state.
 const FINAL: &str = "final-state.txt";
 
-/// Where a run goes on that has ended.
+/// The place of an ended run.
 const STOP: &str = "STOP";
 
 /// The step that a run is at: the one under way, else the one that is due. `entry` is the flow's entry. `None` if the

@@ -1,4 +1,4 @@
-//! What a file is to the step that made it.
+//! The role of a file in the step that made it.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,19 +12,19 @@ const MAX_LOG: u64 = 256 * 1024;
 /// The longest content of any other file that goes into a ledger, in bytes.
 const MAX_FILE: u64 = 4 * 1024 * 1024;
 
-/// What a file is to the step that made it.
+/// The role of a file in the step that made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// What was sent to the provider, or the envelope that a planner read.
+    /// The prompt of a provider, or the envelope of a planner.
     Prompt,
     /// The replay of earlier turns for a new session.
     Contextpack,
-    /// What the provider's program printed.
+    /// The output of the provider's program.
     RunnerTranscript,
     /// The agent's final answer.
     RunnerFinalResponse,
-    /// What the provider's program printed on stderr.
+    /// The standard error of the provider's program.
     RunnerStderr,
     /// Usage, versions, command line without the prompt.
     RunnerMetadata,
@@ -32,13 +32,13 @@ pub enum Role {
     PolicySummary,
     /// The report of a validator or a harness.
     ValidationReport,
-    /// What a validator printed.
+    /// The output of a validator.
     ValidationStdout,
-    /// What a validator printed on stderr.
+    /// The standard error of a validator.
     ValidationStderr,
     /// A file that a harness left.
     HarnessFixture,
-    /// What a planner said, and what was made of it.
+    /// The answer of a planner, and the resulting outcome.
     PlannerDecision,
     /// The question to people.
     GateRequest,

@@ -1,4 +1,4 @@
-//! What is done when the validators have ended: golden files are looked at, the worktree is put back, and a report of
+//! The steps after the validators have ended: golden files are looked at, the worktree is put back, and a report of
 //! all is written.
 
 use std::collections::BTreeSet;
@@ -28,14 +28,14 @@ const REPORT: &str = "validation_report.json";
 /// The most paths that the report names.
 const NAMED: usize = 100;
 
-/// What validators left.
+/// The changes that validators left.
 pub(super) struct Aftermath {
     pub(super) violations: Vec<Violation>,
     /// Golden files that stay.
     pub(super) goldens: BTreeSet<String>,
     /// Paths that were put back.
     changed: Vec<String>,
-    /// What was more than files, in words.
+    /// Changes of other things than files, in words.
     more: Option<String>,
 }
 

@@ -22,7 +22,7 @@ const MAX_SUM: u64 = 128 * 1024 * 1024;
 /// The most files and directories that are looked at.
 const MAX_SEEN: usize = 200_000;
 
-/// What was copied.
+/// The copied files.
 #[derive(Debug, Default)]
 pub(super) struct Captured {
     /// The copies, as paths below the target.

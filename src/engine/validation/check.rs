@@ -26,7 +26,7 @@ const OPTION: &str = "--report";
 /// The interpreter of a harness that is not executable.
 pub(super) const PYTHON: &str = "python3";
 
-/// What a validator starts.
+/// The program of a validator.
 struct Prepared {
     program: PathBuf,
     args: Vec<String>,

@@ -70,7 +70,7 @@ pub struct Validated {
     pub evidence: String,
     /// The validators that were run, in their order.
     pub checks: Vec<Check>,
-    /// What the policy forbids.
+    /// Prohibitions of the policy.
     pub violations: Vec<Violation>,
     /// Golden files that were proposed. They are in the worktree.
     pub goldens: BTreeSet<String>,
@@ -91,7 +91,7 @@ pub enum End {
     Unable(Vec<String>),
 }
 
-/// What kind of program a validator is.
+/// The kind of a validator's program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A command line of the host.
@@ -121,11 +121,11 @@ pub struct Check {
     pub name: String,
     /// Its kind.
     pub kind: Kind,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: Outcome,
     /// Its exit code, if it exited by itself.
     pub exit_code: Option<i32>,
-    /// What became of it, in words.
+    /// Its outcome in words.
     pub how: String,
     /// How long it ran.
     pub elapsed: Duration,
@@ -145,7 +145,7 @@ impl Check {
 /// A file that a step leaves for the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptFile {
-    /// What it is to the step.
+    /// Its role.
     pub role: Role,
     /// Its path, below the evidence directory.
     pub path: PathBuf,
@@ -166,7 +166,7 @@ pub fn setting_name(name: &str) -> String {
     name.replace('_', "-").to_ascii_lowercase()
 }
 
-/// What this host lacks to run these validators, in words.
+/// The missing items of this host for these validators, in words.
 #[must_use]
 pub fn lacking(validators: &[Validator], builtins: &BTreeMap<String, String>) -> Vec<String> {
     let is_missing = |validator: &&Validator| {
@@ -259,7 +259,7 @@ impl Validation<'_> {
         self.builtins.get(&setting_name(name)).map(String::as_str)
     }
 
-    /// What this host lacks. A harness may come to be only by a validator before it: its interpreter counts if it is
+    /// The missing items of this host. A harness may come to be only by a validator before it: its interpreter counts if it is
     /// there already.
     fn lacking(&self) -> Vec<String> {
         let mut lacking = lacking(self.validators, self.builtins);

@@ -1,4 +1,4 @@
-//! What must hold of a flow as a whole: every way through it is known, and ends.
+//! The rules for a flow as a whole: every way through it is known, and ends.
 
 mod goldens;
 mod planner;

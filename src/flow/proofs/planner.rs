@@ -1,4 +1,4 @@
-//! What must hold of an EVALUATE step.
+//! The rules for an EVALUATE step.
 
 use super::{check_target, is_end, outcome_word};
 use crate::flow::document::{Evaluate, Flow, STOP, Step, outcomes_of};

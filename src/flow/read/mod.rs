@@ -75,7 +75,7 @@ pub(crate) struct Draft {
     pub(crate) is_whole: bool,
 }
 
-/// What the readers of steps know of the rest.
+/// The parts of the file that readers of steps need.
 struct Known<'a> {
     inputs: Vec<&'a str>,
     agent: Option<String>,

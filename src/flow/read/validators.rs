@@ -165,7 +165,7 @@ fn script(fields: Fields<'_>, known: &Known<'_>, notes: &mut Notes) -> Script {
     }
 }
 
-/// Who judges: `agent`, `command`, or what the host configures.
+/// The planner: `agent`, `command`, or the one that the host configures.
 pub(super) fn judge(step: Fields<'_>, known: &Known<'_>, notes: &mut Notes) -> Judge {
     if step.get("agent").is_some() && step.get("command").is_some() {
         let what = "`agent` and `command` both say who judges";

@@ -1,4 +1,4 @@
-//! What is due in a run, and what becomes of it: tables over the steps that it has made.
+//! The due step and the verdict of a run: tables over the steps that it has made.
 
 use std::collections::BTreeMap;
 

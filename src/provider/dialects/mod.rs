@@ -21,7 +21,7 @@ use super::policy::{Verdict, Wish};
 use super::turn::{Posture, Question, Turn};
 use crate::model::approval::Answer;
 
-/// What a dialect knows of its turn.
+/// The facts about a turn that a dialect needs.
 #[derive(Debug, Clone)]
 pub(crate) struct Task {
     pub(crate) directory: PathBuf,
@@ -54,12 +54,12 @@ impl Task {
     }
 }
 
-/// What comes of an input.
+/// The effects of an input.
 #[derive(Debug, Default)]
 pub(crate) struct Out {
-    /// What happened.
+    /// The events.
     pub(crate) events: Vec<Event>,
-    /// What is to be written, in order.
+    /// The lines to write, in order.
     pub(crate) writes: Vec<Vec<u8>>,
     /// Whether nothing more will be written.
     pub(crate) close: bool,
@@ -138,7 +138,7 @@ fn decide(task: &Task, out: &mut Out, id: &str, tool: &str, wish: Wish, question
 const DENIED: &str =
     "The policy of this run does not permit it, and nobody can be asked. Continue without it.";
 
-/// What an agent reads when it asks a question.
+/// The answer to a question of an agent.
 const NOBODY: &str = "Nobody can answer questions in this run. Decide yourself, and say what you assumed.";
 
 /// Reads a line as a JSON object. Anything else becomes a log.

@@ -1,4 +1,4 @@
-//! What is left of a run: its line in `aynig status`, and its driver, which `aynig clean` removes.
+//! The remains of a run: its line in `aynig status`, and its driver, which `aynig clean` removes.
 
 use super::hosts::Field;
 use super::*;

@@ -7,7 +7,7 @@ use super::*;
 /// An agent that appends its prompt to a file.
 pub(super) const APPENDS: &str = "read -r what; echo \"$what\" >>work; echo \"did $what\"";
 
-/// An agent that says that it works, and goes on when it is told to.
+/// An agent that reports its start, and waits for `go`.
 const WAITS: &str = "read -r what; echo half >>work; say began $$; await go; echo \"$what\" >>work";
 
 /// Two steps of an agent, and a gate.

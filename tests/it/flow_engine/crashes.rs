@@ -1,13 +1,13 @@
 //! A kill at each point that a start, an attempt of each kind of step and an answer reach, here and through a hub: a
 //! completed step never twice, nothing of the agent's work lost, record and events whole. The points are those that the
-//! same call reaches when nobody kills it.
+//! same call reaches without a kill.
 
 use std::sync::Mutex;
 
 use super::hosts::Field;
 use super::*;
 
-/// How far ahead the clock of whoever comes after a kill is: every lease is over by then.
+/// The advance of the clock after a kill: every lease is over by then.
 pub(super) const LATER: u64 = 100;
 
 /// Writes a file of its own, and says so where no rollback looks.
@@ -23,7 +23,7 @@ const ASK: &str =
 const UNDO: &str =
     "  - {id: undo, opcode: ROLLBACK, target: pre_run, routes: {completed: STOP, error: STOP}}\n";
 
-/// What is killed.
+/// The process that is killed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Killed {
     Start,
@@ -41,7 +41,7 @@ pub(super) struct Kind {
     pub(super) steps: String,
     pub(super) done: &'static [&'static str],
     pub(super) verdict: &'static str,
-    /// What the file `work` has in the end.
+    /// The content of the file `work` in the end.
     pub(super) work: Option<&'static str>,
 }
 
@@ -159,7 +159,7 @@ impl Scene {
         run
     }
 
-    /// What a start that was killed has left is carried out, or can be ended.
+    /// A run of a killed start is carried out, or can be ended.
     fn settle_started(&self) {
         self.carry_on("after a start");
         let list = json(&self.host().aynig_ok(["flow", "list", "--json"]));
@@ -173,13 +173,13 @@ impl Scene {
         }
     }
 
-    /// The files that an agent has written and nobody has any more.
+    /// The files of an agent that are lost.
     fn lost(&self) -> Vec<String> {
         let mut lost = Vec::new();
         for host in &self.hosts {
             let journal = std::fs::read_to_string(host.path.join(".git/journal")).unwrap_or_default();
             for name in journal.lines() {
-                // What nobody has carried on since is where it was (CONTRACT 20.5).
+                // Work without a later attempt is where it was (CONTRACT 20.5).
                 let lies = files_below(&host.beside("worktrees")).iter().any(|file| file.ends_with(name));
                 let has = |host: &Repo| {
                     let format = "--format=%(refname)";
@@ -280,7 +280,7 @@ fn try_one(kind: &Kind, point: &str, hub: bool) {
     let run = scene.reach(kind, &[("AYNIG_CRASH_AT", &format!("{point}:kill:1"))]);
     scene.carry_on(&what);
     if kind.entry == "ask" {
-        // Whoever does not know whether their answer counted gives it again.
+        // A person who has seen no result gives the answer again.
         scene.host().aynig_ok(["flow", "approve", &run.slug]);
         scene.carry_on(&what);
     }

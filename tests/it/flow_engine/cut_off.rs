@@ -1,4 +1,4 @@
-//! What an attempt that was cut off left on the work branch.
+//! Leftovers of an attempt that was cut off, on the work branch.
 
 use super::agent::{agent, with_agent};
 use super::*;

@@ -1,4 +1,4 @@
-//! What a step may not do: commands that are for people, however it disguises itself.
+//! Commands for people, which a step cannot call, however it disguises itself.
 
 use super::agent::{agent, with_agent};
 use super::*;

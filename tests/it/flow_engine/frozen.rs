@@ -1,4 +1,4 @@
-//! What a run goes by: the flow and the prompts as they were at its start, what people left in its worktree, and the
+//! The inputs of a run: the flow and the prompts as they were at its start, changes of people in its worktree, and the
 //! least of all time limits.
 
 use std::os::unix::fs::PermissionsExt;

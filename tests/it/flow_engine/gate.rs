@@ -1,4 +1,4 @@
-//! Who may answer a gate, and what an answer is about.
+//! The approvers of a gate, and the commit of an answer.
 
 use super::*;
 
@@ -175,7 +175,7 @@ pub(super) fn push_answer(from: &Repo, hub: &Repo, run: &Started, trailers: &str
     push_signed(from, hub, run, trailers, None);
 }
 
-/// The same, signed by the key in a file.
+/// An answer that the key in a file signs.
 pub(super) fn push_signed(from: &Repo, hub: &Repo, run: &Started, trailers: &str, key: Option<&str>) {
     from.git(["fetch", "-q", "origin", &run.driver]);
     let driver = &run.driver;

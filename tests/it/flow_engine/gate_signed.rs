@@ -52,7 +52,7 @@ fn an_answer_by_key_is_signed_and_nobody_else_answers() {
     trusts(&repo, &[&own, &other]);
     repo.git(["config", "aynig.approver.lead", &named(&own)]);
     let run = asked(&repo, &with("    approvers: [lead]\n"));
-    // Whoever writes any address into git's configuration has not the key.
+    // An address in git's configuration is not the key.
     signs_by(&repo, &other);
     let (code, words) = refused(&repo, &["flow", "approve", &run.slug]);
     assert_eq!(code, Some(1), "{words}");

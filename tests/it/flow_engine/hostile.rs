@@ -1,4 +1,4 @@
-//! Agents that break or leave the worktree: the run goes on, and what they made is not lost.
+//! Agents that break or leave the worktree: the run continues, and their work is not lost.
 
 use super::agent::{agent, with_agent};
 use super::*;
@@ -15,7 +15,7 @@ const TWO: &str = "  - id: implement
     routes: {completed: STOP, error: STOP}
 ";
 
-/// A repository with an agent that makes `half` and goes on with this script, and one that comes after it.
+/// A repository with an agent that makes `half` and continues with this script, and a next one.
 fn with_hostile(script: &str) -> Repo {
     let repo = with_agent(&format!("cat >/dev/null; echo half >half; {script}"));
     agent(

@@ -1,4 +1,4 @@
-//! What an agent is given: prompts of the base commit, and files of what earlier steps left.
+//! The inputs of an agent: prompts of the base commit, and files of earlier steps.
 
 use super::agent::agent;
 use super::hosts::Field;

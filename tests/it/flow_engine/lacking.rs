@@ -1,4 +1,4 @@
-//! What a host lacks for a flow, and limits that its agents cannot keep: told before a step needs it.
+//! Missing items of a host, and limits that its agents cannot keep, reported before a step needs them.
 
 use super::agent::{agent, with_agent};
 use super::*;

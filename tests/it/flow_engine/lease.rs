@@ -1,4 +1,4 @@
-//! Who holds a step loses it: runners and steps that are stopped, killed or told to end.
+//! Holders that lose their step: runners and steps that are stopped, killed or ended.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

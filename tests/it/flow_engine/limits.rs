@@ -3,7 +3,7 @@
 use super::agent::{agent, with_agent};
 use super::*;
 
-/// A step that works until something keeps it from going on.
+/// A step that works until something stops it.
 const AGAIN: &str = "  - id: implement
     opcode: RUN_AGENT
     agent: scripted

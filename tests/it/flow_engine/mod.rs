@@ -114,7 +114,7 @@ pub(super) fn start(repo: &Repo, text: &str) -> Started {
     start_with(repo, text, &[])
 }
 
-/// The same with more arguments.
+/// Starts a run of this flow with more arguments.
 pub(super) fn start_with(repo: &Repo, text: &str, more: &[&str]) -> Started {
     let file = repo.path.join(".git").join("flow.yaml");
     std::fs::write(&file, text).expect("a file");
@@ -128,7 +128,7 @@ pub(super) fn start_file(repo: &Repo, file: &str, more: &[&str]) -> Started {
     started(&json(&repo.aynig_ok(arguments)))
 }
 
-/// What `flow start --json` answers.
+/// The answer of `flow start --json`.
 pub(super) fn started(answer: &Value) -> Started {
     let text = |name: &str| answer[name].as_str().unwrap_or_else(|| panic!("{name}: {answer}")).to_owned();
     Started {

@@ -1,4 +1,4 @@
-//! What the programs of a step may do and know: policies as they reach a provider, words on stdout, variables.
+//! Permissions and inputs of the programs of a step: policies as they reach a provider, words on stdout, variables.
 
 use super::agent::{agent, with_agent};
 use super::workshop::*;

@@ -1,4 +1,4 @@
-//! What is said of steps and gates: by the runner, by `aynig flow show`, `list` and `log`, and by `aynig publish`.
+//! Reports of steps and gates: by the runner, by `aynig flow show`, `list` and `log`, and by `aynig publish`.
 
 use super::agent::{agent, with_agent};
 use super::*;

@@ -28,7 +28,7 @@ pub(super) fn speaker(repo: &Repo, name: &str, script: &str) {
     repo.git(["config", &format!("aynig.provider.{name}.protocol"), "jsonl"]);
 }
 
-/// What the steps of a run ended with, in their order: the events `step.ended`, with the step's id in `id`.
+/// The ends of the steps of a run, in their order: the events `step.ended`, with the step's id in `id`.
 pub(super) fn ended(repo: &Repo, run: &Started) -> Vec<Value> {
     let lines = out(&repo.aynig_ok(["orch", "events", &run.id, "--json"]));
     let (mut id, mut all) = (Value::Null, Vec::new());
