@@ -10,6 +10,7 @@ use crate::contract::ids::CommitId;
 use crate::flow::document::{Artifact, Prompt, PromptKind};
 use crate::flow::rounds::period;
 use crate::flow::substitution::fill;
+use crate::fsutil;
 use crate::git::objects::revspec::Content;
 use crate::journal::artifacts;
 use crate::ledger::content;
@@ -178,7 +179,7 @@ impl Engine<'_> {
             None
         });
         found.or_else(|| {
-            std::fs::read(artifacts::place(&self.directory(scene.ledger.tip().state.run.id), id)).ok()
+            fsutil::read_plain(artifacts::place(&self.directory(scene.ledger.tip().state.run.id), id)).ok()
         })
     }
 }

@@ -71,7 +71,7 @@ impl Engine<'_> {
 
     /// Whether this attempt has marked the worktree of a run.
     pub(super) fn has_begun(&self, run: RunId, attempt: &str) -> bool {
-        std::fs::read_to_string(self.mark(run)).is_ok_and(|text| Mark::read(&text).attempt == attempt)
+        fsutil::read_plain_text(self.mark(run)).is_ok_and(|text| Mark::read(&text).attempt == attempt)
     }
 
     /// Takes the mark away.
@@ -92,7 +92,7 @@ impl Engine<'_> {
     ) -> Result<Context, Refusal> {
         let state = &ledger.tip().state;
         let run = state.run.id;
-        let mark = match std::fs::read_to_string(self.mark(run)) {
+        let mark = match fsutil::read_plain_text(self.mark(run)) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(context),
             text => Mark::read(&text.unwrap_or_default()),
         };

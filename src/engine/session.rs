@@ -125,7 +125,7 @@ impl Engine<'_> {
         if earlier(scene).next().is_none() {
             return Begun::New;
         }
-        let text = std::fs::read(self.session_file(scene)).ok();
+        let text = fsutil::read_plain(self.session_file(scene)).ok();
         match text.and_then(|text| serde_json::from_slice::<Session>(&text).ok()) {
             None => Begun::Renewed("the last visit left no session on this host".to_owned()),
             Some(session) => {

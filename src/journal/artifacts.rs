@@ -33,7 +33,7 @@ pub fn is_here(directory: &RunDirectory, artifact: &Artifact) -> bool {
 #[must_use]
 pub fn is_whole(directory: &RunDirectory, artifact: &Artifact) -> bool {
     is_here(directory, artifact)
-        && std::fs::read(place(directory, artifact.id))
+        && fsutil::read_plain(place(directory, artifact.id))
             .is_ok_and(|content| sha256(&content) == artifact.sha256)
 }
 

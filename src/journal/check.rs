@@ -10,6 +10,7 @@ use super::log::{Line, is_whole, line_before, seq_of};
 use super::projection::Projection;
 use super::sync::line;
 use super::{JournalError, artifacts};
+use crate::fsutil;
 use crate::fsutil::{Followed, News};
 use crate::ledger::check::{Fault, difference};
 use crate::ledger::history::Operation;
@@ -18,9 +19,10 @@ use crate::model::state::State;
 /// Whether the files of a run are damaged. Missing files are not: they are made when the run is looked at.
 #[must_use]
 pub fn is_damaged(directory: &RunDirectory) -> bool {
-    let Ok(events) = File::open(directory.events()) else { return false };
-    let state =
-        || std::fs::read(directory.state()).map(|text| serde_json::from_slice::<Numbered>(&text).is_ok());
+    let Ok(events) = fsutil::open_plain(&directory.events()) else { return false };
+    let state = || {
+        fsutil::read_plain(directory.state()).map(|text| serde_json::from_slice::<Numbered>(&text).is_ok())
+    };
     directory.metadata().is_none() || state().is_ok_and(|whole| !whole) || ends_torn(&events)
 }
 
@@ -50,7 +52,7 @@ pub fn check(
     let mut faults = Vec::new();
     let last = events(directory, operations, &mut faults)?;
     let path = directory.state();
-    let found = std::fs::read(&path).map_err(JournalError::file("read", &path))?;
+    let found = fsutil::read_plain(&path).map_err(JournalError::file("read", &path))?;
     // Events that only this host saw change no state, so the number may be that of an earlier line.
     let number = serde_json::from_slice::<Numbered>(&found).map_or(last, |found| found.last_seq.min(last));
     let projection = Projection::of(state, directory, number);

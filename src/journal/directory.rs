@@ -153,7 +153,7 @@ impl RunDirectory {
     /// Reads `metadata.json`. `None` if it is missing or damaged, or belongs to another run.
     #[must_use]
     pub fn metadata(&self) -> Option<Metadata> {
-        let text = std::fs::read(self.metadata_path()).ok()?;
+        let text = fsutil::read_plain(self.metadata_path()).ok()?;
         serde_json::from_slice::<Metadata>(&text).ok().filter(|metadata| metadata.run_id == self.run)
     }
 

@@ -13,6 +13,7 @@ use bstr::ByteSlice;
 
 use super::JournalError;
 use super::directory::RunDirectory;
+use crate::fsutil;
 
 /// The beginning of a line.
 const SEQ: &[u8] = b"{\"seq\":";
@@ -83,6 +84,7 @@ impl Log {
     /// Opens the log for appending, and mends its end.
     pub(super) fn open(directory: &RunDirectory) -> Result<Self, JournalError> {
         let path = directory.events();
+        fsutil::clear_odd(&path).map_err(JournalError::file("replace", &path))?;
         let opened = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&path);
         let mut log = Self {
             file: opened.map_err(JournalError::file("open", &path))?,
@@ -150,7 +152,7 @@ impl Log {
             return Ok(());
         }
         let (place, mut torn) = self.torn_file()?;
-        let mut rest = File::open(&self.path)?;
+        let mut rest = fsutil::open_plain(&self.path)?;
         rest.seek(SeekFrom::Start(self.end))?;
         std::io::copy(&mut rest, &mut torn)?;
         torn.sync_all()?;

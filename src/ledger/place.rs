@@ -109,7 +109,7 @@ fn mends(repo: &Repo, remotes: &[RemoteName], wanted: &str) -> String {
 fn identity(repo: &Repo) -> Result<String, LedgerError> {
     let path: PathBuf = own_directory(repo.common_dir()).join("repository-id");
     let failed = |source| LedgerError::Identity { path: path.display().to_string(), source };
-    match std::fs::read_to_string(&path) {
+    match fsutil::read_plain_text(&path) {
         Ok(text) => Ok(text.trim().to_owned()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             std::fs::create_dir_all(own_directory(repo.common_dir())).map_err(failed)?;
@@ -118,7 +118,7 @@ fn identity(repo: &Repo) -> Result<String, LedgerError> {
                 Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(failed(error)),
                 Ok(()) | Err(_) => {}
             }
-            std::fs::read_to_string(&path).map(|text| text.trim().to_owned()).map_err(failed)
+            fsutil::read_plain_text(&path).map(|text| text.trim().to_owned()).map_err(failed)
         }
         Err(error) => Err(failed(error)),
     }

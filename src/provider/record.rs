@@ -11,6 +11,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::event::Event;
+use crate::fsutil;
 use crate::model::run::Usage;
 
 /// The length that is kept of the beginning of an output, and of its end.
@@ -80,7 +81,7 @@ impl Kept {
 
 /// The last report of tokens and cost in a file of events, if there is one.
 pub(crate) fn reported(path: &Path) -> Option<Usage> {
-    let lines = BufReader::new(File::open(path).ok()?).lines().map_while(Result::ok);
+    let lines = BufReader::new(fsutil::open_plain(path).ok()?).lines().map_while(Result::ok);
     let events = lines.filter(|line| line.contains("telemetry.usage"));
     let usage = events.filter_map(|line| {
         let event: Value = serde_json::from_str(&line).ok()?;

@@ -380,9 +380,21 @@ impl Workspaces<'_> {
         };
         let worktree =
             self.repo.hold_workspace(renamed, &held.context.mark()).map_err(|error| because(&error))?;
-        let mut saved = self.save_in(held, renamed, worktree, to)?;
         // Only a rollback and a removal may take ignored files away, and a rollback only where it is not set otherwise.
         let is_rollback = held.context.pending.as_ref().is_some_and(|pending| pending.undo.is_some());
+        let takes = worktree.as_ref().filter(|_| is_rollback || held.context.state == State::Removing);
+        let beyond = takes.map_or(Ok(0), |worktree| self.repo.ignored_beyond(worktree, to));
+        let mut saved = self.save_in(held, renamed, worktree, to)?;
+        let beyond = match beyond {
+            Ok(0) => None,
+            Ok(count) => Some(format!(
+                "it has {} that no .gitignore of {} names, and no commit holds",
+                pluralize(count, "ignored file"),
+                to.short()
+            )),
+            Err(error) => Some(format!("its ignored files could not be judged: {}", error_chain(&error))),
+        };
+        saved.keep = saved.keep.or(beyond);
         let carries = !is_rollback || self.options.keeps_ignored;
         if held.context.state == State::Ready && carries && saved.keep.is_none() {
             let keys = if is_rollback {

@@ -28,7 +28,7 @@ impl Workspaces<'_> {
             }
             let name = &change.name;
             let restored = match change.thing {
-                Thing::Hook => restore_hook(&saved, Path::new(name), before.hooks.get(name)),
+                Thing::Hook | Thing::File => restore_hook(&saved, Path::new(name), before.hooks.get(name)),
                 Thing::Setting => {
                     let values = |record: &Record| record.settings.get(name).cloned().unwrap_or_default();
                     restore_setting(&saved, key_and_worktree(name).0, &values(before), &values(&now))
@@ -45,7 +45,8 @@ impl Workspaces<'_> {
 
 /// Gives a hook the content that it had, or removes a new one.
 fn restore_hook(saved: &Path, path: &Path, old: Option<&Hook>) -> io::Result<()> {
-    let Some(Hook { content, mode }) = old else { return std::fs::remove_file(path) };
+    fsutil::clear_odd(path)?;
+    let Some(Hook { content, mode }) = old else { return std::fs::remove_file(path).or_else(absent) };
     let Some(mode) = mode else {
         std::fs::remove_file(path).or_else(absent)?;
         return symlink(content, path);

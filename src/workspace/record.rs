@@ -1,4 +1,4 @@
-//! What is recorded before a step: hooks, settings, and refs (CONTRACT 15.15, 20.33).
+//! What is recorded before a step: hooks, rules about files, settings, and refs (CONTRACT 15.15, 20.33).
 //!
 //! The record is beside the context. Hooks and settings are saved in files that are named by their digests, and
 //! written before the record names them.
@@ -36,7 +36,10 @@ const ELSEWHERE: &str = " (worktrees/";
 /// The most files of a directory of hooks.
 const MOST_HOOKS: usize = 1_000;
 
-/// A hook.
+/// Files of the repository that decide which files git takes, and how.
+const RULES: [&str; 2] = ["info/exclude", "info/attributes"];
+
+/// A hook, or a file of rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Hook {
     /// The digest of its content, or the target of a link.
@@ -52,7 +55,7 @@ pub(super) type Values = Vec<(PathBuf, String)>;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     version: u32,
-    /// Hooks by their paths.
+    /// Hooks and files of rules by their paths.
     pub(super) hooks: BTreeMap<String, Hook>,
     /// Settings by their keys.
     pub(super) settings: BTreeMap<String, Values>,
@@ -138,7 +141,7 @@ impl Workspaces<'_> {
         self.directory(context).join(SAVED)
     }
 
-    /// The hooks of the repository, by path. Those in a checkout are files like others.
+    /// The hooks of the repository and its files of rules, by path. Those in a checkout are files like others.
     fn hooks(
         &self,
         save: &dyn Fn(&[u8]) -> std::io::Result<String>,
@@ -160,13 +163,21 @@ impl Workspaces<'_> {
                         mode: None,
                     }
                 } else if is_file && found.len() < MOST_HOOKS {
-                    let content = save(&std::fs::read(&path)?)?;
+                    let content = save(&fsutil::read_plain(&path)?)?;
                     Hook { content, mode: Some(metadata.permissions().mode() & 0o7777) }
                 } else {
                     continue;
                 };
                 found.insert(path.to_string_lossy().into_owned(), hook);
             }
+        }
+        for path in RULES.map(|name| self.repo.common_dir().join(name)) {
+            // Git follows a link.
+            let Ok(metadata) = path.metadata() else { continue };
+            let is_file = metadata.is_file() && metadata.len() <= MOST_BYTES;
+            let content = if is_file { fsutil::read_plain(&path)? } else { Vec::new() };
+            let mode = Some(metadata.permissions().mode() & if is_file { 0o7777 } else { u32::MAX });
+            found.insert(path.to_string_lossy().into_owned(), Hook { content: save(&content)?, mode });
         }
         Ok(found)
     }
@@ -183,6 +194,11 @@ pub(super) fn key_and_worktree(name: &str) -> (&str, Option<&str>) {
         Some((key, worktree)) => (key, Some(worktree)),
         None => (name, None),
     }
+}
+
+/// The short name of a file of rules; `None`: it is a hook.
+pub(super) fn rule_of(path: &str) -> Option<&'static str> {
+    RULES.into_iter().find(|name| path.ends_with(&format!("/{name}")))
 }
 
 /// The path of what has this digest. A digest that is no plain name leads nowhere.

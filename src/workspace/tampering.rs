@@ -17,7 +17,7 @@ use crate::words::shell_quote;
 
 use super::Workspaces;
 use super::context::Context;
-use super::record::{Hook, Record, Values, key_and_worktree, saved_at};
+use super::record::{Hook, Record, Values, key_and_worktree, rule_of, saved_at};
 use super::refusal::Refusal;
 use super::store::Entry;
 
@@ -26,6 +26,8 @@ use super::store::Entry;
 pub enum Thing {
     /// A hook of the repository.
     Hook,
+    /// A file that decides which files git takes, and how.
+    File,
     /// A setting that makes git run a program or work elsewhere.
     Setting,
     /// A ref.
@@ -79,6 +81,7 @@ impl Thing {
     pub fn word(self) -> &'static str {
         match self {
             Self::Hook => "hook",
+            Self::File => "file",
             Self::Setting => "setting",
             Self::Ref => "ref",
         }
@@ -150,7 +153,8 @@ fn compare(before: &Record, now: &Record, rules: &Rules<'_>) -> Vec<Change> {
     };
     let mut found = Vec::new();
     for (name, old, new) in differing(&before.hooks, &now.hooks) {
-        found.push(change(Thing::Hook, name, how(old, new), restores_hook(rules.saved, name, old)));
+        let thing = if rule_of(name).is_some() { Thing::File } else { Thing::Hook };
+        found.push(change(thing, name, how(old, new), restores_hook(rules.saved, name, old)));
     }
     // Worktrees come and go beside a step.
     let is_there = |name: &str| {
@@ -255,7 +259,7 @@ fn settled(before: Record, mut now: Record, changes: &[Change]) -> Record {
     }
     for Change { thing, name, .. } in changes.iter().filter(|change| change.is_violation) {
         match thing {
-            Thing::Hook => keep(name, &before.hooks, &mut now.hooks),
+            Thing::Hook | Thing::File => keep(name, &before.hooks, &mut now.hooks),
             Thing::Setting => {
                 keep(name, &before.settings, &mut now.settings);
                 now.broken.insert(name.clone());
@@ -277,6 +281,7 @@ pub fn unsettled_words(context: &Context, changes: &[Change]) -> Option<String> 
     let changes: Vec<&Change> = changes.iter().filter(|change| change.is_unsettled()).collect();
     let short = |change: &&Change| match change.thing {
         Thing::Hook => change.name.rsplit('/').next().unwrap_or_default().to_owned(),
+        Thing::File => rule_of(&change.name).unwrap_or_default().to_owned(),
         Thing::Setting | Thing::Ref => change.name.clone(),
     };
     let named: Vec<String> = changes.iter().take(NAMED).map(short).collect();

@@ -112,7 +112,7 @@ fn command(
     Ok(match ran.fate {
         Fate::Stopped => Heard::Early(Verdict::Stopped),
         // `Decision::read` refuses one that is too long; a log has a bounded size.
-        Fate::Exited(0) => Heard::Answer(std::fs::read(answer)?),
+        Fate::Exited(0) => Heard::Answer(fsutil::read_plain(answer)?),
         fate => Heard::Nothing(format!("it {}", fate.words())),
     })
 }

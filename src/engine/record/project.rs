@@ -205,7 +205,7 @@ fn user() -> Option<String> {
 /// The context of the flow's workspace: as this host has it, else what the ledger has.
 pub(crate) fn context(directory: &RunDirectory, state: &State) -> Option<Value> {
     let own = directory.path().join(WORKSPACES).join(WORKSPACE).join(CONTEXT);
-    let here = std::fs::read(own).ok().and_then(|text| serde_json::from_slice(&text).ok());
+    let here = fsutil::read_plain(own).ok().and_then(|text| serde_json::from_slice(&text).ok());
     here.or_else(|| {
         let known = state.workspaces.values().find(|workspace| workspace.name.as_str() == WORKSPACE)?;
         let Workspace { branch_name, base_ref, base_sha, head_sha, .. } = known;
@@ -244,7 +244,7 @@ fn replace(directory: &RunDirectory, name: &str, content: Option<&[u8]>) -> Resu
 }
 
 fn is(path: &Path, content: &[u8]) -> bool {
-    std::fs::read(path).is_ok_and(|found| found == content)
+    fsutil::read_plain(path).is_ok_and(|found| found == content)
 }
 
 /// A value as text. It has string keys and no failing parts.

@@ -9,6 +9,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::contract::ids::CommitId;
+use crate::git::objects::extract::ExtractError;
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::repo::open::Repo;
 use crate::git::worktrees::held::Worktree;
@@ -53,6 +55,30 @@ impl Repo {
             worktree.git(["ls-files", "-z", "--others", "--ignored", "--exclude-standard"]).run()?.stdout;
         let has_others = listed.split(|byte| *byte == 0).any(|path| path.ends_with(b"/"));
         Ok((paths(&listed), has_others))
+    }
+
+    /// The number of files and other repositories that git ignores in a worktree, but that neither the `.gitignore`
+    /// files of `commit` nor settings of the user or the system ignore. Whatever works in a worktree can write to the
+    /// repository's own lists, so they do not count.
+    pub(crate) fn ignored_beyond(
+        &self,
+        worktree: &Worktree,
+        commit: CommitId,
+    ) -> Result<usize, ExtractError> {
+        let listed =
+            worktree.git(["ls-files", "-z", "--others", "--ignored", "--exclude-standard"]).run()?.stdout;
+        let asked = || listed.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+        if asked().next().is_none() {
+            return Ok(0);
+        }
+        let failed = |source| ExtractError::Write { path: "a directory of its own".to_owned(), source };
+        let room = tempfile::tempdir().map_err(failed)?;
+        Git::new(room.path()).args(["init", "--quiet", "--template="]).run()?;
+        self.extract_named(commit, ".gitignore", room.path())?;
+        let input: Vec<u8> = asked().flat_map(|path| [b"./", path, b"\0"].concat()).collect();
+        let answer = Git::new(room.path()).args(["check-ignore", "--no-index", "-z", "--stdin"]);
+        let answer = answer.stdin(input).run_unchecked()?.stdout;
+        Ok(asked().count().saturating_sub(answer.iter().filter(|byte| **byte == 0).count()))
     }
 
     /// Returns those of `asked` that git ignores in a worktree. A path must not lead through a

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::contract::headlog;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::layout::{ARCHIVE, BRANCHES, FETCHED, HEADS, RESCUES, TAGS, TRACKED};
+use crate::fsutil;
 use crate::git::process::call::ProcessError;
 use crate::git::refs::reflog;
 use crate::git::repo::open::Repo;
@@ -114,7 +115,7 @@ impl Repo {
         });
         let mut found: Vec<InProgress> = Vec::new();
         for (file, what) in named.chain(refs) {
-            let text = std::fs::read_to_string(&file).unwrap_or_default();
+            let text = fsutil::read_plain_text(&file).unwrap_or_default();
             // An octopus merge names several commits; a tag is peeled to its commit.
             let ids = text.lines().map(str::trim).filter(|id| CommitId::parse_hex(id.as_bytes()).is_some());
             for commit in ids.filter_map(|id| self.parse_commit(id)) {

@@ -25,6 +25,8 @@ pub(crate) struct IndexFile {
 impl Repo {
     /// Reads the index file at `path`; `None` if it is incomplete, split or sparse.
     pub(crate) fn index_file(&self, path: &Path) -> Option<IndexFile> {
+        // Opening a named pipe would wait forever.
+        path.metadata().ok().filter(std::fs::Metadata::is_file)?;
         // With a limit gix does not query the number of CPUs each time.
         let options = gix::index::decode::Options { thread_limit: Some(1), ..Default::default() };
         let index = gix::index::File::at(path, self.gix.object_hash(), false, options).ok()?;

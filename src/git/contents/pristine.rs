@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use bstr::BString;
 
 use crate::contract::ids::CommitId;
+use crate::fsutil;
 use crate::fsutil::no_mounts_in;
 use crate::git::contents::index::{Entry, IndexFile};
 use crate::git::contents::snapshot::Noted;
@@ -181,7 +182,7 @@ impl Repo {
         let bytes = if found.is_symlink() {
             std::fs::read_link(place).ok()?.as_os_str().as_bytes().to_owned()
         } else {
-            std::fs::read(place).ok()?
+            fsutil::read_plain(place).ok()?
         };
         let id = gix::objs::compute_hash(self.gix.object_hash(), gix::objs::Kind::Blob, &bytes).ok()?;
         Some(id == known.id)

@@ -17,6 +17,7 @@ use crate::fsutil;
 use crate::git::objects::commits::CommitError;
 use crate::git::objects::differences::EXECUTABLE;
 use crate::git::objects::tree::Walked;
+use crate::git::process::call::ProcessError;
 use crate::git::repo::open::{Repo, gits, gix_chain, ours};
 
 /// The most files of a directory.
@@ -31,8 +32,11 @@ pub(crate) enum ExtractError {
     /// An object could not be read.
     #[error(transparent)]
     Object(#[from] CommitError),
+    /// Git refused.
+    #[error(transparent)]
+    Git(#[from] ProcessError),
     /// It is too large.
-    #[error("the directory {0} has more than {MAX_FILES} files or 64 MiB")]
+    #[error("{0}: more than {MAX_FILES} files or 64 MiB")]
     TooLarge(String),
     /// A file could not be written.
     #[error("could not write {path}")]
@@ -49,16 +53,44 @@ impl Repo {
     /// Writes the files of a commit's directory into `into`, with all below it; of the top (an empty path) only its
     /// own files. They can only be read, and executed if the commit says so. Links and submodules are left out.
     pub(crate) fn extract(&self, commit: CommitId, directory: &str, into: &Path) -> Result<(), ExtractError> {
+        let files = self.files_in(commit, directory)?;
+        self.extract_these(commit, &format!("the directory {directory}"), files, into)
+    }
+
+    /// Writes all files of a commit that have this name into `into`, each in its directory.
+    pub(crate) fn extract_named(
+        &self,
+        commit: CommitId,
+        name: &str,
+        into: &Path,
+    ) -> Result<(), ExtractError> {
+        let mut files = self.walk(self.commit(commit)?.tree)?;
+        let is_plain =
+            |part: &[u8]| !matches!(part, b"" | b"." | b"..") && !part.eq_ignore_ascii_case(b".git");
+        files.retain(|file| {
+            let mut parts = file.path.split(|byte| *byte == b'/');
+            parts.clone().all(is_plain) && parts.next_back() == Some(name.as_bytes())
+        });
+        self.extract_these(commit, &format!("all {name} of {commit}"), files, into)
+    }
+
+    fn extract_these(
+        &self,
+        commit: CommitId,
+        what: &str,
+        files: Vec<Walked>,
+        into: &Path,
+    ) -> Result<(), ExtractError> {
         let unreadable = |why: String| CommitError::Unreadable { id: commit, why };
         let mut left = MAX_BYTES;
         let mut count = 0;
-        for Walked { path, kind, id } in self.files_in(commit, directory)? {
+        for Walked { path, kind, id } in files {
             if !matches!(kind, EntryKind::Blob | EntryKind::BlobExecutable) {
                 continue;
             }
             let size = self.size(id).map_err(|error| unreadable(gix_chain(&error)))?;
             count += 1;
-            let too_large = || ExtractError::TooLarge(directory.to_owned());
+            let too_large = || ExtractError::TooLarge(what.to_owned());
             left = left.checked_sub(size).filter(|_| count <= MAX_FILES).ok_or_else(too_large)?;
             let object = self.object(id).map_err(|error| unreadable(gix_chain(&error)))?;
             let target = into.join(OsStr::from_bytes(&path));

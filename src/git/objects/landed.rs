@@ -11,6 +11,7 @@ use gix::ObjectId;
 
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::layout::{BRANCHES, FETCHED, TRACKED};
+use crate::fsutil;
 use crate::git::objects::access::again;
 use crate::git::objects::commits::CommitError;
 use crate::git::process::call::{Git, ProcessError};
@@ -227,8 +228,8 @@ impl Repo {
                 names.push(format!("{TRACKED}origin/{branch}").into());
             }
             None => {
-                let head =
-                    std::fs::read(self.common_dir().join("refs/remotes/origin/HEAD")).unwrap_or_default();
+                let head = fsutil::read_plain(self.common_dir().join("refs/remotes/origin/HEAD"))
+                    .unwrap_or_default();
                 names.extend(head.strip_prefix(b"ref:").map(|name| name.trim().into()));
                 names.extend(["refs/heads/main", "refs/heads/master"].map(BString::from));
             }

@@ -33,6 +33,7 @@ use gix::refs::transaction::{Change, PreviousValue, RefEdit, RefLog};
 use crate::clock;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::layout::HEADS;
+use crate::fsutil;
 use crate::git::repo::open::{Repo, gits, gix_chain, ours};
 
 /// How long to wait for a ref's lock. Other processes hold it for a moment only, unless they died
@@ -170,7 +171,8 @@ impl Repo {
     pub(super) fn obstacle(&self, name: &gix::refs::FullName) -> gix::Result<Option<String>> {
         // Read from the files: gix refuses names that Windows forbids, such as `a|b`.
         let path = self.common_dir().join(OsStr::from_bytes(name.as_bstr()));
-        if let Some(target) = std::fs::read(&path).ok().as_deref().and_then(|text| text.strip_prefix(b"ref:"))
+        if let Some(target) =
+            fsutil::read_plain(&path).ok().as_deref().and_then(|text| text.strip_prefix(b"ref:"))
         {
             return Ok(Some(format!("it is a symbolic ref to {}", target.trim().as_bstr())));
         }

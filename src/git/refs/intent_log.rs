@@ -175,7 +175,7 @@ impl IntentLog {
         for entry in std::fs::read_dir(&self.directory).into_iter().flatten().flatten() {
             // A log whose lock is held belongs to a living process, such as this one.
             let Ok(Some(_dead)) = fsutil::FileLock::try_acquire(&entry.path()) else { continue };
-            let Ok(announced) = std::fs::read(entry.path()) else { continue };
+            let Ok(announced) = fsutil::read_plain(entry.path()) else { continue };
             let lines = || announced.lines().filter_map(|line| line.split_once_str(" "));
             // Finishing a deletion needs the lock of all packed refs.
             for (value, name) in lines().filter(|(_, name)| *name == PACKED.as_bytes()) {
@@ -217,7 +217,7 @@ impl IntentLog {
         let deletion = || value.strip_prefix(DELETION.as_bytes()).and_then(AttemptId::parse).is_some();
         (name == PACKED.as_bytes() || gix::refs::FullName::try_from(name.as_bstr()).is_ok())
             && (CommitId::parse_hex(value).is_some() || deletion())
-            && std::fs::read(self.lock_of(name)).is_ok_and(|held| held.trim() == value)
+            && fsutil::read_plain(self.lock_of(name)).is_ok_and(|held| held.trim() == value)
     }
 
     fn lock_of(&self, name: &[u8]) -> PathBuf {

@@ -61,7 +61,7 @@ impl RefLock {
         let mut lock = target.as_os_str().to_owned();
         lock.push(".lock");
         let lock = PathBuf::from(lock);
-        let held = fs::read(&lock).ok()?;
+        let held = crate::fsutil::read_plain(&lock).ok()?;
         (held.trim_ascii() == value).then(|| Self { lock, target: target.to_owned(), stays: true })
     }
 

@@ -28,7 +28,7 @@ pub(crate) fn of_head(git_dir: &Path) -> Vec<Moved> {
 
 /// The reflog of the ref `name` in the git directory `git_dir`.
 pub(crate) fn of(git_dir: &Path, name: &BStr) -> Vec<Moved> {
-    headlog::read(&std::fs::read(path(git_dir, name)).unwrap_or_default())
+    headlog::read(&fsutil::read_plain(path(git_dir, name)).unwrap_or_default())
 }
 
 fn path(git_dir: &Path, name: &BStr) -> PathBuf {

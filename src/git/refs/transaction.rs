@@ -234,7 +234,7 @@ impl Repo {
             let lock = self.common_dir().join(format!("{PACKED}.lock"));
             return Err(RefError::Locked { name: PACKED.to_owned(), lock });
         };
-        let before = match std::fs::read(&path) {
+        let before = match fsutil::read_plain(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
             read => read.map_err(unwritable)?,
         };

@@ -7,6 +7,7 @@ use bstr::ByteSlice;
 
 use crate::contract::ids::{BranchName, RemoteName};
 use crate::contract::layout::TRACKED;
+use crate::fsutil;
 use crate::git::repo::open::Repo;
 
 /// The remote whose HEAD counts if there are several and none decides.
@@ -37,7 +38,7 @@ impl Repo {
             }
         };
         let below = format!("{TRACKED}{remote}/");
-        let head = std::fs::read(self.common_dir().join(format!("{below}HEAD"))).ok()?;
+        let head = fsutil::read_plain(self.common_dir().join(format!("{below}HEAD"))).ok()?;
         let target = head.strip_prefix(b"ref:")?.trim();
         BranchName::new(target.strip_prefix(below.as_bytes())?).ok()
     }

@@ -1,5 +1,5 @@
 //! Settings of the repository itself that make git run a program, or work elsewhere, and those that say what this
-//! program runs and who somebody is.
+//! program runs, who somebody is, and which files git takes.
 //!
 //! Why only its own files: a user's and the system's settings are out of reach of what works in a
 //! worktree, as far as this program is concerned.
@@ -164,10 +164,24 @@ const WATCHED: [&str; 17] = [
     "user",
 ];
 
+/// Settings that decide which files git takes, and how.
+const RULES: [&str; 10] = [
+    "core.attributesfile",
+    "core.autocrlf",
+    "core.checkstat",
+    "core.eol",
+    "core.excludesfile",
+    "core.filemode",
+    "core.ignorecase",
+    "core.symlinks",
+    "core.trustctime",
+    "core.untrackedcache",
+];
+
 /// Whether a step may not change this key.
 fn is_watched(key: &str) -> bool {
     let section = key.split_once('.').map_or(key, |(section, _)| section);
-    WATCHED.contains(&section) || key.ends_with(".gpgsign")
+    WATCHED.contains(&section) || key.ends_with(".gpgsign") || RULES.contains(&key)
 }
 
 /// Whether git runs the value of this key, reads settings from it, or works where it says.
@@ -218,9 +232,14 @@ mod tests {
     /// CONTRACT 20.33
     #[test]
     fn keys_that_a_step_may_not_change() {
-        for key in
-            ["aynig.validator.ok", "user.email", "remote.origin.pushurl", "url.x.insteadof", "commit.gpgsign"]
-        {
+        for key in [
+            "aynig.validator.ok",
+            "user.email",
+            "remote.origin.pushurl",
+            "url.x.insteadof",
+            "commit.gpgsign",
+            "core.excludesfile",
+        ] {
             assert!(is_watched(key) && !executes(key), "{key}");
         }
         for key in ["branch.main.remote", "core.bare", "maintenance.auto", "submodule.a.url", "aynig"] {

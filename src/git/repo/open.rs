@@ -392,11 +392,11 @@ fn discover(start: &Path) -> Result<PathBuf, OpenError> {
 fn dangling(start: &Path) -> Option<OpenError> {
     let path = start.ancestors().map(|above| above.join(".git")).find(|path| path.exists())?;
     if path.is_dir() {
-        let error = std::fs::read(path.join("HEAD")).err()?;
+        let error = fsutil::read_plain(path.join("HEAD")).err()?;
         let why = format!("HEAD cannot be read: {error}");
         return Some(OpenError::Broken { path, why });
     }
-    let text = std::fs::read(&path).ok()?;
+    let text = fsutil::read_plain(&path).ok()?;
     let why = match text.strip_prefix(b"gitdir:") {
         Some(target) => format!("it names {}, which is none", target.trim().to_str_lossy()),
         None => "it is no link to one (`gitdir: …`)".to_owned(),
@@ -415,7 +415,7 @@ fn missing_work_tree(git_dir: &Path) -> Option<PathBuf> {
 
 /// Refuses formats that gix cannot read, using the repository's own configuration file alone.
 fn refuse_unreadable_format(git_dir: &Path) -> Result<(), OpenError> {
-    let common = match std::fs::read_to_string(git_dir.join("commondir")) {
+    let common = match fsutil::read_plain_text(git_dir.join("commondir")) {
         Ok(relative) => git_dir.join(relative.trim_end()),
         Err(_) => git_dir.to_owned(),
     };

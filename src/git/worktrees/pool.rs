@@ -91,7 +91,9 @@ impl Repo {
         let status = std::fs::read("/proc/self/status").unwrap_or_default();
         let ours = |line: &&[u8]| line.starts_with(b"Umask:") || line.starts_with(b"Uid:");
         ways.extend(status.lines().filter(ours).flatten());
-        ways.extend(std::fs::read(self.common_dir().join("info").join("attributes")).unwrap_or_default());
+        ways.extend(
+            fsutil::read_plain(self.common_dir().join("info").join("attributes")).unwrap_or_default(),
+        );
         for (path, id) in attributes {
             ways.extend_from_slice(format!("\0{id} ").as_bytes());
             ways.extend_from_slice(&path);
@@ -239,7 +241,7 @@ impl Repo {
             }
             let Some((slot, held)) = usable else { return Ok(None) };
             let ready = slot.git_dir.join(READY);
-            let ways = std::fs::read(&ready).map_err(files("read", &ready))?;
+            let ways = fsutil::read_plain(&ready).map_err(files("read", &ready))?;
             // From here on it is not ready, and is removed if this process dies.
             std::fs::remove_file(&ready).map_err(files("remove", &ready))?;
             let path = self.choose_path(directory, mark)?;
@@ -367,7 +369,7 @@ pub(crate) fn careful(place: &Workplace) -> Git {
 /// The number of entries in an index, from its header.
 pub(crate) fn entries_in(index: &Path) -> Option<usize> {
     let mut header = [0; 12];
-    std::fs::File::open(index).ok()?.read_exact(&mut header).ok()?;
+    fsutil::open_plain(index).ok()?.read_exact(&mut header).ok()?;
     let (signature, count) = (header.get(..4)?, header.get(8..)?);
     (signature == b"DIRC").then(|| usize::try_from(u32::from_be_bytes(count.try_into().ok()?)).ok()).flatten()
 }

@@ -61,7 +61,7 @@ impl Repo {
 /// Whether the directory above `worktree` is the one it was created in. If a disk is not mounted it
 /// is the mount point below, or a new one.
 fn is_where_it_was(worktree: &Path, git_dir: &Path) -> bool {
-    let noted = std::fs::read_to_string(git_dir.join(PLACE)).ok();
+    let noted = fsutil::read_plain_text(git_dir.join(PLACE)).ok();
     inode_above(worktree).is_some_and(|inode| noted.is_none_or(|noted| noted.trim() == inode.to_string()))
 }
 

@@ -178,7 +178,7 @@ impl Workplace {
 
     /// The commit of a detached HEAD; `None` if HEAD is on a branch.
     pub(crate) fn detached_at(&self) -> Option<CommitId> {
-        CommitId::parse_hex(std::fs::read(self.git_dir.join("HEAD")).ok()?.trim())
+        CommitId::parse_hex(fsutil::read_plain(self.git_dir.join("HEAD")).ok()?.trim())
     }
 
     /// Puts HEAD on a branch, without touching files or index.
@@ -264,7 +264,7 @@ impl Workplace {
     /// Whether the `.git` file is to the byte what [`Workplace::write_link`] writes. Another text
     /// may lead to the registration too, but through a link, or from this place only.
     pub(crate) fn has_our_link(&self) -> bool {
-        std::fs::read(self.path.join(".git")).is_ok_and(|text| text == self.link())
+        fsutil::read_plain(self.path.join(".git")).is_ok_and(|text| text == self.link())
     }
 
     fn link(&self) -> Vec<u8> {
@@ -279,7 +279,7 @@ impl Workplace {
 /// The path in a file `gitdir` or `.git`, which may be relative to the file's directory. `None` if
 /// a crash of the host left the file empty or half written.
 pub(crate) fn named_by(file: &Path) -> Option<PathBuf> {
-    let text = std::fs::read(file).ok()?;
+    let text = fsutil::read_plain(file).ok()?;
     let text = text.trim();
     let named = Path::new(OsStr::from_bytes(text.strip_prefix(b"gitdir: ").unwrap_or(text)));
     (!named.as_os_str().is_empty()).then(|| plain(&file.parent().unwrap_or(file).join(named)))
@@ -305,7 +305,7 @@ pub(crate) fn same_place(one: &Path, other: &Path) -> bool {
 
 /// The branch that the `HEAD` file in `git_dir` names; `None` if detached or unreadable.
 pub(crate) fn head_branch(git_dir: &Path) -> Option<BranchName> {
-    let head = std::fs::read(git_dir.join("HEAD")).ok()?;
+    let head = fsutil::read_plain(git_dir.join("HEAD")).ok()?;
     let target = head.strip_prefix(b"ref:")?.trim();
     BranchName::from_full_ref(target.as_bstr())
 }
@@ -313,13 +313,13 @@ pub(crate) fn head_branch(git_dir: &Path) -> Option<BranchName> {
 /// The branch that a rebase or bisect in `git_dir` will return to: git treats it as checked out.
 pub(crate) fn branch_in_progress(git_dir: &Path) -> Option<BranchName> {
     for name in ["rebase-merge/head-name", "rebase-apply/head-name"] {
-        if let Ok(text) = std::fs::read(git_dir.join(name))
+        if let Ok(text) = fsutil::read_plain(git_dir.join(name))
             && let Some(branch) = BranchName::from_full_ref(text.trim().as_bstr())
         {
             return Some(branch);
         }
     }
-    let start = std::fs::read(git_dir.join("BISECT_START")).ok()?;
+    let start = fsutil::read_plain(git_dir.join("BISECT_START")).ok()?;
     BranchName::new(start.trim()).ok()
 }
 

@@ -244,7 +244,7 @@ impl Repo {
         // work, and the call is repeated.
         add().or_else(|_| add()).or_else(|_| add())?;
         let dot_git = path.join(".git");
-        let text = std::fs::read(&dot_git).map_err(files("read", &dot_git))?;
+        let text = fsutil::read_plain(&dot_git).map_err(files("read", &dot_git))?;
         let target = text.trim().strip_prefix(b"gitdir: ").unwrap_or_default();
         let git_dir = path.join(OsStr::from_bytes(target)).canonicalize().map_err(files("find", &dot_git))?;
         let file = git_dir.join("locked");
@@ -287,7 +287,7 @@ pub(crate) fn registration_name(id: AttemptId) -> String {
 
 /// The owner of a registered worktree; `None` if it is not ours.
 fn owner_of(git_dir: &Path) -> Option<Owner> {
-    std::fs::read(git_dir.join("locked")).ok().and_then(|text| Owner::parse(&text))
+    fsutil::read_plain(git_dir.join("locked")).ok().and_then(|text| Owner::parse(&text))
 }
 
 /// Creates a directory, or uses an empty one that exists.

@@ -245,7 +245,7 @@ impl Repo {
             let locked = place.git_dir.join("locked");
             let Ok(Some(_held)) = FileLock::try_acquire(&locked) else { continue };
             // An attempt may have taken it since it was listed, and died with work in it.
-            if std::fs::read(&locked).ok().and_then(|text| Owner::parse(&text)) != Some(Owner::Spare) {
+            if fsutil::read_plain(&locked).ok().and_then(|text| Owner::parse(&text)) != Some(Owner::Spare) {
                 continue;
             }
             self.remove_proven(&registry, &self.at_either_end(place))?;
@@ -284,7 +284,7 @@ fn holds_only_ours(git_dir: &Path, mode: u32) -> Option<bool> {
             return Some(false);
         }
     }
-    let whole = std::fs::read(git_dir.join("commondir")).is_ok_and(|text| text == b"../..\n");
+    let whole = fsutil::read_plain(git_dir.join("commondir")).is_ok_and(|text| text == b"../..\n");
     Some(whole && has_mode(git_dir))
 }
 

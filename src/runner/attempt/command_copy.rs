@@ -117,7 +117,10 @@ fn is_same(path: &Path, wanted: &Content) -> io::Result<bool> {
         }
         Content::File { bytes, executable } => {
             let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-            found.is_file() && mode == bits(*executable) && found.len() == length && fs::read(path)? == *bytes
+            found.is_file()
+                && mode == bits(*executable)
+                && found.len() == length
+                && crate::fsutil::read_plain(path)? == *bytes
         }
     })
 }

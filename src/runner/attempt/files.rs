@@ -189,7 +189,7 @@ pub(crate) fn write_body(claim: &Claim, files: &Files) -> Result<(), AttemptErro
 /// Reads the record of an attempt, if it was made on this host.
 pub fn find(repo: &Repo, attempt: AttemptId) -> Option<Record> {
     let path = record_path(&record_directory(repo), &attempt.to_string());
-    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+    serde_json::from_slice(&fsutil::read_plain(path).ok()?).ok()
 }
 
 /// Reads the records of all attempts made on this host, in no order. Unreadable ones are skipped.
@@ -197,7 +197,7 @@ pub fn all(repo: &Repo) -> Vec<Record> {
     let Ok(entries) = std::fs::read_dir(record_directory(repo)) else { return Vec::new() };
     let paths = entries.flatten().map(|entry| entry.path());
     let records = paths.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
-    records.filter_map(|path| serde_json::from_slice(&std::fs::read(path).ok()?).ok()).collect()
+    records.filter_map(|path| serde_json::from_slice(&fsutil::read_plain(path).ok()?).ok()).collect()
 }
 
 /// Creates `<trigger>.stdout.log` and `.stderr.log`. A second attempt on the same trigger (another branch at

@@ -145,7 +145,7 @@ fn made(repo: &Repo) -> io::Result<PathBuf> {
 
 /// Reads the stored sightings. If the file is damaged they are empty, so all counts start anew.
 fn read(directory: &Path) -> Sightings {
-    let text = match std::fs::read(directory.join(FILE)) {
+    let text = match fsutil::read_plain(directory.join(FILE)) {
         Ok(text) => text,
         Err(error) => {
             if error.kind() != ErrorKind::NotFound {

@@ -40,6 +40,8 @@ fn a_setting_that_a_step_changes_breaks_the_policy_and_is_put_back() {
         "user.email",
         "remote.origin.pushurl",
         "url.x.insteadof",
+        "core.excludesfile",
+        "core.attributesfile",
         "core.sshcommand",
         "filter.x.clean",
     ] {
@@ -56,6 +58,30 @@ fn a_setting_that_a_step_changes_breaks_the_policy_and_is_put_back() {
         assert!(!words.contains("hidden-value"), "values are not shown: {words}");
         let seen = repo.git(["show", &format!("{}:seen", run.work)]);
         assert!(seen.lines().any(|file| file == "bad"), "the work stays: {key}: {seen}");
+    }
+}
+
+/// CONTRACT 20.33
+#[test]
+fn a_list_of_ignored_files_that_a_step_writes_breaks_the_policy_and_is_put_back() {
+    for (name, write) in [
+        ("info/exclude", "echo '* hidden-value' >$F; echo bad >>$F"),
+        ("info/attributes", "echo '* hidden-value' >$F"),
+        ("info/exclude", "rm -f $F; mkfifo $F"),
+    ] {
+        let repo =
+            scene(&format!("D=$(git rev-parse --git-common-dir); mkdir -p $D/info; F=$D/{name}; {write}"));
+        let run = start(&repo, &flow("work", TWO));
+        let file = repo.path.join(".git").join(name);
+        let before = std::fs::read(&file).ok();
+        repo.aynig_ok(["run", "--drain"]);
+        assert_eq!(steps(&repo, &run), ["work killed_policy next", "next completed STOP"], "{write}");
+        let words = said(&repo, &run);
+        assert!(words.contains(&format!("{name} was")) && words.contains("put back"), "{words}");
+        assert!(!words.contains("hidden-value"), "contents are not shown: {words}");
+        assert_eq!(std::fs::read(&file).ok(), before, "{write}");
+        let seen = repo.git(["show", &format!("{}:seen", run.work)]);
+        assert!(seen.lines().any(|file| file == "bad"), "{write}: {seen}");
     }
 }
 

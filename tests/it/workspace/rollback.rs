@@ -321,3 +321,38 @@ fn only_what_was_rolled_back_can_be_brought_back() {
     let (repo, made, _) = field();
     assert_refused(&repo.workspace(["rollback", "--undo", &made.slug]), 2, &["was not rolled back"]);
 }
+
+/// What is ignored only by lists that a step can write to is not lost: neither by a rollback nor by a removal.
+///
+/// CONTRACT 15.7, 15.9
+#[test]
+fn files_that_the_base_does_not_ignore_stay() {
+    for (what, script, is_lost) in [
+        ("the base ignores it", "echo x >x.tmp; mkdir -p x; echo y >x/y.tmp", true),
+        (
+            "info/exclude",
+            "mkdir -p \"$REPO/.git/info\"; echo x >\"$REPO/.git/info/exclude\"; echo x >x",
+            false,
+        ),
+        (
+            "core.excludesFile",
+            "echo x >\"$REPO/.git/list\"; git -C \"$REPO\" config core.excludesFile \"$REPO/.git/list\"; echo x >x",
+            false,
+        ),
+        ("a new .gitignore", "echo '*' >.gitignore; echo x >x", false),
+        (
+            "a repository",
+            "mkdir -p \"$REPO/.git/info\"; echo x >\"$REPO/.git/info/exclude\"; git init -q x; echo x >x/x",
+            false,
+        ),
+    ] {
+        for verb in [&["rollback"][..], &["remove", "--apply"]] {
+            let (repo, made, _) = field();
+            made.sh(&repo, script);
+            repo.workspace_ok([verb, &[made.handle.as_str(), "--json"]].concat());
+            let kept = made.path.with_file_name("fix.kept-1");
+            let has = |directory: &Path| directory.join("x").exists();
+            assert_eq!(has(&kept) || has(&made.path), !is_lost, "{what}: {verb:?}");
+        }
+    }
+}
