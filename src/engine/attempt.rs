@@ -12,7 +12,7 @@ use crate::journal::JournalError;
 use crate::ledger::fetch::fetch;
 use crate::ledger::{Ledger, LedgerError, Masks};
 use crate::model::decide::{Command, EndedStep, NewArtifact, StepStart};
-use crate::model::ids::{NodeId, StepId};
+use crate::model::ids::{NodeId, RunId, StepId};
 use crate::model::run::RunStatus;
 use crate::model::step::{Outcome, Record};
 use crate::model::time::Timestamp;
@@ -111,6 +111,8 @@ impl Carried {
 struct Over {
     number: u64,
     started: Timestamp,
+    /// The commit of the work branch before it.
+    before: String,
     context: Context,
     recorder: Recorder,
     course: Course,
@@ -295,13 +297,19 @@ impl Engine<'_> {
         let course = self.judged(&mut scene, course)?;
         let mut course = within_limit(&scene, course);
         if let Course::Ended(carried) | Course::Parked(_, carried) = &mut course {
-            carried.record.before = Some(before);
+            carried.record.before = Some(before.clone());
         }
         let Scene { context, recorder, .. } = scene;
         if let Some(word) = hearing.end() {
             tracing::debug!(?word, "the run is to rest");
         }
-        self.end(ledger, driver, (flow, step), attempt, Over { number, started, context, recorder, course })
+        self.end(
+            ledger,
+            driver,
+            (flow, step),
+            attempt,
+            Over { number, started, before, context, recorder, course },
+        )
     }
 
     /// Ends a step that was carried out.
@@ -313,9 +321,10 @@ impl Engine<'_> {
         attempt: &Attempt,
         over: Over,
     ) -> Result<Ended, Refusal> {
-        let Over { number, started, context, recorder, course } = over;
+        let Over { number, started, before, context, recorder, course } = over;
         let run = ledger.tip().state.run.id;
         let holder = Holder::Attempt(&attempt.id);
+        let began = Context { head_sha: before, ..context.clone() };
         let mut stays = false;
         let conclusion = match course {
             Course::Ended(carried) => {
@@ -351,11 +360,28 @@ impl Engine<'_> {
                 Conclusion { workspace: Some((context, Vec::new())), ..Conclusion::default() }
             }
         };
-        let next = self.conclude(ledger, driver, flow, holder, &conclusion)?;
+        match self.conclude(ledger, driver, flow, holder, &conclusion) {
+            Err(refusal) if refusal.why == Why::Remote => self.untaken(run, began, stays, &refusal),
+            concluded => {
+                let next = concluded?;
+                if !stays {
+                    self.end_work(run);
+                }
+                Ok(Ended::Declared(next))
+            }
+        }
+    }
+
+    /// Hands the driver back if the place of decision did not take the end of a step: the step has not failed. Its work
+    /// is saved, and worktree and branch are put back to where it `began`.
+    fn untaken(&self, run: RunId, began: Context, stays: bool, refusal: &Refusal) -> Result<Ended, Refusal> {
+        let why = format!("the end of the step was not taken: {}", refusal.message);
         if !stays {
+            let to = head_of(&began);
+            self.put_back(began, to, &why)?;
             self.end_work(run);
         }
-        Ok(Ended::Declared(next))
+        Ok(Ended::Unable(why))
     }
 
     /// Seals what a step left on this host, and makes artifacts of it.

@@ -117,3 +117,46 @@ fn a_host_whose_remote_is_another_place_hands_the_driver_back() {
     assert!(whole.contains("git remote set-url origin"), "{whole}\n{}", told(&output));
     assert!(!whole.contains("stalled"), "{whole}");
 }
+
+/// A hub that refuses the end of a step: the step has not failed, and its work is saved.
+///
+/// CONTRACT 20.5
+#[test]
+fn a_hub_that_refuses_the_end_of_a_step_is_no_failure_of_it() {
+    for refused in ["refs/aynig/work", "refs/aynig/runs"] {
+        let hub = Hub::new();
+        let marker = hub.whole.beside("refuses");
+        let marker = marker.to_str().expect("UTF-8");
+        let hook = format!("{}/hooks/pre-receive", hub.path);
+        let script = format!(
+            "#!/bin/sh\nwhile read -r old new name; do case $name in {refused}*) \
+             [ -e {marker} ] && {{ echo closed for now >&2; exit 1; }};; esac; done; exit 0\n"
+        );
+        std::fs::write(&hook, script).expect("a file");
+        std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).expect("a program");
+        let clone = hub.clone_by(&hub.path);
+        let script = format!(
+            "cat >/dev/null; echo tried >>work; [ -e {marker}.begun ] || touch {marker} {marker}.begun"
+        );
+        super::agent::agent(&clone, "scripted", &script);
+        let step = "  - id: work\n    opcode: RUN_AGENT\n    agent: scripted\n    prompt: do it\n    routes: {completed: STOP, error: STOP}\n";
+        let run = start(&clone, &flow("work", step));
+        clone.aynig(["run", "--drain"]);
+        assert_eq!(steps(&clone, &run), Vec::<String>::new(), "{refused}");
+        let shown = out(&clone.aynig_ok(["flow", "show", &run.slug]));
+        assert!(shown.contains("closed for now"), "{refused}: {shown}");
+        let rescued = clone.git(["for-each-ref", "--format=%(refname)", "refs/aynig/rescue"]);
+        let name = rescued.lines().next().unwrap_or_else(|| panic!("{refused}: nothing is saved"));
+        assert_eq!(clone.git(["show", &format!("{name}:work")]), "tried", "{refused}");
+        std::fs::remove_file(marker).expect("the hub takes it");
+        clone.aynig_ok(["flow", "resume", &run.slug]);
+        clone.aynig_ok(["run", "--drain"]);
+        assert_eq!(steps(&clone, &run), ["work completed STOP"], "{refused}");
+        assert_eq!(end(&clone, &run), ["completed", "succeeded", "completed"], "{refused}");
+        assert_eq!(
+            clone.git(["show", &format!("{}:work", run.work)]),
+            "tried",
+            "{refused}: it began as before"
+        );
+    }
+}
