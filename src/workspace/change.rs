@@ -86,6 +86,9 @@ impl Workspaces<'_> {
         let because = |error: &dyn std::error::Error| {
             Refusal::because(&format!("save what is in {}; nothing was changed", path.display()), error)
         };
+        for words in &held.mended {
+            (self.options.tell)(&format!("{}: {words}", context.handle()));
+        }
         let worktree = self.repo.hold_workspace(path, &mark).map_err(|error| because(&error))?;
         self.clear_place(held, worktree.as_deref()).map_err(|error| because(&error))?;
         self.save_in(held, path, worktree, kept)

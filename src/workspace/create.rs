@@ -305,7 +305,7 @@ impl Workspaces<'_> {
             .and_then(|()| make_lock(&lock))
             .and_then(|()| DirLock::acquire(&lock, PATIENCE))
             .map_err(|error| Refusal::because(&trying, &error))?;
-        let held = Held { directory, context, seen: None, _lock: lock };
+        let held = Held { directory, context, seen: None, mended: Vec::new(), _lock: lock };
         held.save()?;
         Ok(Some(held))
     }

@@ -19,6 +19,7 @@
 //! | `refusal` | why nothing was done |
 //! | `store` | the contexts of this repository; finds, locks and writes them |
 //! | `create` | makes a workspace, and undoes a half-made one |
+//! | `sound` | sets right what no git could work with |
 //! | `snapshot` | puts what is in a worktree onto its branch, and sets the worktree right |
 //! | `rollback` | puts branch and worktree back to the base, and takes that back |
 //! | `heard` | what the ledger of a run hears about its workspaces |
@@ -59,6 +60,7 @@ mod remove;
 mod rollback;
 mod settings;
 mod snapshot;
+mod sound;
 mod steps;
 mod store;
 mod taken_back;

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use uuid::Uuid;
 
 use crate::git::repo::listing::Executing;
+use crate::git::worktrees::registration::Workplace;
 
 use super::Workspaces;
 use super::context::Context;
@@ -66,7 +67,11 @@ impl Workspaces<'_> {
 
     /// These, and those that no step may change.
     pub(super) fn watched_of(&self, context: &Context) -> Result<Vec<Executing>, Refusal> {
-        self.repo.watched_settings(&self.git_dir_of(context)?).map_err(|error| unread(&error))
+        let place = Workplace { path: context.worktree_path.clone(), git_dir: self.git_dir_of(context)? };
+        // Git takes the settings of no repository for those of one that it cannot find.
+        let common = self.repo.common_dir();
+        let at = if place.is_sound(common) { &place.git_dir } else { common };
+        self.repo.watched_settings(at).map_err(|error| unread(&error))
     }
 
     /// The settings of other worktrees that no step may change, by the names of their registrations.

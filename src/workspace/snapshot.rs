@@ -95,7 +95,7 @@ impl Snapshot {
             context: held.context.clone(),
             commit: None,
             adopted: Vec::new(),
-            mended: Vec::new(),
+            mended: held.mended.clone(),
             rescue: None,
             kept: None,
             ignored: (0, 0),

@@ -72,6 +72,8 @@ pub(super) struct Held {
     pub(super) context: Context,
     /// What was in its worktree when that was saved.
     pub(super) seen: Option<Seen>,
+    /// What was set right when it was locked, in words.
+    pub(super) mended: Vec<String>,
     pub(super) _lock: DirLock,
 }
 
@@ -185,7 +187,8 @@ impl Workspaces<'_> {
 
     /// Locks a workspace, and reads its context again. Its settings must be those of its beginning.
     pub(super) fn hold(&self, context: &Context) -> Result<Held, Refusal> {
-        let held = self.hold_as_it_is(context)?;
+        let mut held = self.hold_as_it_is(context)?;
+        self.make_sound(&mut held)?;
         if held.context.state != State::Preparing {
             self.check_settings(&held.context)?;
         }
@@ -228,7 +231,7 @@ impl Workspaces<'_> {
                     return Err(self.foreign(&context, &owner));
                 }
                 self.check_path(&context)?;
-                Ok(Held { directory: entry.directory, context, seen: None, _lock: held })
+                Ok(Held { directory: entry.directory, context, seen: None, mended: Vec::new(), _lock: held })
             }
             Err(Fault { file, why }) => {
                 Err(Refusal::new(Why::Setup, format!("{} cannot be used: {why}", file.display())))

@@ -184,7 +184,10 @@ impl Repo {
             Ok(tree) => tree,
             Err(_) => {
                 copy.settle_conflicts()?;
-                self.stored_tree(copy.git())?
+                match self.stored_tree(copy.git()) {
+                    Err(_) if copy.drop_missing(self)? => self.stored_tree(copy.git())?,
+                    stored => stored?,
+                }
             }
         };
         if !worktree.path.is_dir() {
@@ -265,6 +268,9 @@ impl Noted {
     }
 }
 
+/// The mode of a submodule in the index.
+const GITLINK: &[u8] = b"160000";
+
 /// The name of an index in the directory of its copy.
 const INDEX: &str = "index";
 
@@ -330,6 +336,26 @@ impl<'a> IndexCopy<'a> {
         }
         let paths = self.git().args(["diff-files", "--name-only", "--diff-filter=U", "-z"]).run()?.stdout;
         self.git().args(["update-index", "--add", "--remove", "-z", "--stdin"]).stdin(paths).run().map(drop)
+    }
+
+    /// Takes entries out whose content is not in the repository: files are staged from disk again. Returns whether
+    /// there were any.
+    fn drop_missing(&self, repo: &Repo) -> Result<bool, ProcessError> {
+        let listed = self.git().args(["ls-files", "--stage", "-z"]).run()?.stdout;
+        let mut input = Vec::new();
+        // "<mode> <id> <stage>\t<path>"
+        for (entry, path) in listed.split(|byte| *byte == 0).filter_map(|line| line.split_once_str("\t")) {
+            let words: Vec<&[u8]> = entry.split(|byte| *byte == b' ').collect();
+            let [mode, id, _] = words[..] else { continue };
+            let is_here = CommitId::parse_hex(id).is_some_and(|id| repo.has_object(id));
+            if mode != GITLINK && !is_here {
+                input.extend([b"0 ", "0".repeat(id.len()).as_bytes(), b"\t", path, b"\0"].concat());
+            }
+        }
+        if input.is_empty() {
+            return Ok(false);
+        }
+        self.git().args(["update-index", "-z", "--index-info"]).stdin(input).run().map(|_| true)
     }
 
     fn failed(&self, source: std::io::Error) -> ProcessError {

@@ -166,6 +166,11 @@ impl Repo {
         self.tree(gits(id)).is_ok()
     }
 
+    /// Whether there is an object with this id, of any kind.
+    pub(crate) fn has_object(&self, id: CommitId) -> bool {
+        self.gix.has_object(gits(id))
+    }
+
     /// The author of a commit.
     pub(crate) fn authored(&self, id: CommitId) -> Result<Authored, CommitError> {
         let found = self.decoded(id, |_, commit| {

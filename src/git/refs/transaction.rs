@@ -178,6 +178,28 @@ impl Repo {
         Ok(Ok(Prepared { name, path, expected, new, lock, value, _announced: Some(announced) }))
     }
 
+    /// Removes a named pipe or the like in the place of a ref's file: whoever reads it would wait forever.
+    pub(crate) fn clear_odd_ref(&self, name: &BStr) -> std::io::Result<()> {
+        let path = self.common_dir().join(OsStr::from_bytes(name));
+        let is_odd = path.symlink_metadata().is_ok_and(|found| !found.is_dir());
+        if is_odd { fsutil::clear_odd(&path).map(drop) } else { Ok(()) }
+    }
+
+    /// Points a ref that cannot be read at a commit.
+    pub(crate) fn overwrite_ref(&self, name: &BStr, new: CommitId, log: &str) -> Result<(), RefError> {
+        let unwritable =
+            |error: std::io::Error| RefError::Unwritable { name: name.to_string(), why: error.to_string() };
+        let (path, value) = (self.common_dir().join(OsStr::from_bytes(name)), new.to_string());
+        let _announced = self.intent_log().announce(name, &value);
+        let lock = RefLock::acquire(&path, value.as_bytes(), LOCK_PATIENCE).map_err(unwritable)?;
+        let Some(mut lock) = lock else {
+            let lock = self.common_dir().join(format!("{name}.lock"));
+            return Err(RefError::Locked { name: name.to_string(), lock });
+        };
+        self.append_to_reflog(name, None, new, log).map_err(unwritable)?;
+        lock.commit().map_err(unwritable)
+    }
+
     /// Writes a prepared ref and its reflog.
     pub(super) fn write_ref(
         &self,

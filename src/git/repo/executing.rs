@@ -12,6 +12,7 @@ use bstr::ByteSlice;
 use gix::config::Source;
 
 use crate::clock;
+use crate::fsutil;
 use crate::git::process::call::ProcessError;
 use crate::git::repo::listing::{Executing, Known, listing};
 use crate::git::repo::open::Repo;
@@ -104,8 +105,11 @@ fn settings_of(file: &Path) -> Vec<Executing> {
         let value = value.to_str_lossy().into_owned();
         Executing { key, value, file: file.to_owned() }
     };
-    let Ok(read) = gix::config::File::from_path_no_includes(file.to_owned(), Source::Worktree) else {
-        return vec![one(UNREADABLE.to_owned(), &std::fs::read(file).unwrap_or_default())];
+    // Opening a named pipe would wait forever.
+    let is_file = file.metadata().is_ok_and(|found| found.is_file());
+    let read = is_file.then(|| gix::config::File::from_path_no_includes(file.to_owned(), Source::Worktree));
+    let Some(Ok(read)) = read else {
+        return vec![one(UNREADABLE.to_owned(), &fsutil::read_plain(file).unwrap_or_default())];
     };
     let mut found = Vec::new();
     for section in read.sections() {

@@ -16,6 +16,7 @@
 //! | `preserved` | worktrees left to the user, and rescue refs |
 //! | `managed` | worktrees of managed workspaces |
 //! | `carry` | a clean checkout that goes along with its branch |
+//! | `mend` | sets a registration right that a command damaged |
 //! | `error` | why a worktree could not be created, read or removed |
 
 pub(crate) mod carry;
@@ -23,6 +24,7 @@ pub(crate) mod directory;
 pub(crate) mod error;
 pub(crate) mod held;
 pub(crate) mod managed;
+mod mend;
 pub(crate) mod pool;
 pub(crate) mod presence;
 pub mod preserved;

@@ -112,7 +112,7 @@ impl Repo {
         Ok(found)
     }
 
-    fn registrations(&self) -> Result<Vec<PathBuf>, WorktreeError> {
+    pub(super) fn registrations(&self) -> Result<Vec<PathBuf>, WorktreeError> {
         let list = self.common_dir().join("worktrees");
         match std::fs::read_dir(&list) {
             Ok(entries) => entries.map(|entry| Ok(entry.map_err(files("list", &list))?.path())).collect(),
@@ -286,7 +286,7 @@ pub(crate) fn registration_name(id: AttemptId) -> String {
 }
 
 /// The owner of a registered worktree; `None` if it is not ours.
-fn owner_of(git_dir: &Path) -> Option<Owner> {
+pub(super) fn owner_of(git_dir: &Path) -> Option<Owner> {
     fsutil::read_plain(git_dir.join("locked")).ok().and_then(|text| Owner::parse(&text))
 }
 

@@ -92,8 +92,9 @@ impl Repo {
     /// The newest commit made in the worktree on top of `base`, or `base`. Read from HEAD's reflog,
     /// since an attached HEAD also moves when the branch is moved from elsewhere.
     pub(crate) fn committed_within(&self, git_dir: &Path, base: CommitId) -> CommitId {
-        match reflog::of_head(git_dir).last().map(|moved| moved.to) {
-            Some(own) if self.commit(own).is_ok() && self.descends(own, base) => own,
+        let log = reflog::of_head(git_dir);
+        match log.iter().rev().map(|moved| moved.to).find(|own| self.commit(*own).is_ok()) {
+            Some(own) if self.descends(own, base) => own,
             Some(_) | None => base,
         }
     }

@@ -40,6 +40,7 @@ macro_rules! undo_step {
 mod afterwards;
 mod agent;
 mod back;
+mod broken_worktree;
 mod changed_settings;
 mod control;
 mod crashes;

@@ -1,0 +1,68 @@
+//! Sets right what no git could work with, before anything else is done: the registration of a worktree, and a work
+//! branch that names nothing (CONTRACT 15.6).
+
+use crate::contract::ids::CommitId;
+use crate::git::Swap;
+
+use super::Workspaces;
+use super::context::State;
+use super::refusal::Refusal;
+use super::store::Held;
+
+impl Workspaces<'_> {
+    /// Sets a locked workspace right. The repairs are noted in words.
+    pub(super) fn make_sound(&self, held: &mut Held) -> Result<(), Refusal> {
+        let trying = format!("set {} right", held.context.handle());
+        let because = |error: &dyn std::error::Error| Refusal::because(&trying, error);
+        if matches!(held.context.state, State::Preparing | State::Removed) {
+            return Ok(());
+        }
+        let (path, mark) = (&held.context.worktree_path, held.context.mark());
+        held.mended = self.repo.mend_workspace(path, &mark).map_err(|error| because(&error))?;
+        if held.context.state == State::Ready && held.context.pending.is_none() {
+            self.mend_branch(held)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a branch that cannot be read, or that names no commit that is here, at the newest commit that is known.
+    fn mend_branch(&self, held: &mut Held) -> Result<(), Refusal> {
+        let branch = held.context.branch();
+        let name = branch.full_ref();
+        let because = |error: &dyn std::error::Error| Refusal::because(&format!("mend {branch}"), error);
+        self.repo.clear_odd_ref(name.as_slice().into()).map_err(|error| because(&error))?;
+        let (had, why) = match self.repo.branch_head(&branch) {
+            Ok(None) => return Ok(()),
+            Ok(Some(tip)) if self.repo.commit(tip).is_ok() => return Ok(()),
+            Ok(Some(tip)) => (Some(tip), format!("its branch named {tip}, a commit that is not here")),
+            Err(_) => (None, "its branch could not be read".to_owned()),
+        };
+        let newest = self.newest_known(held);
+        if self.repo.commit(newest).is_err() {
+            return Ok(());
+        }
+        let log = "aynig: mended";
+        match had {
+            Some(tip) => match self.repo.swap(name.as_slice().into(), Some(tip), newest, log) {
+                Ok(Swap::Won) => {}
+                Ok(Swap::Lost { .. }) => return Ok(()),
+                Err(error) => return Err(because(&error)),
+            },
+            None => self
+                .repo
+                .overwrite_ref(name.as_slice().into(), newest, log)
+                .map_err(|error| because(&error))?,
+        }
+        held.mended.push(format!("{why}; it is at {} again", newest.short()));
+        Ok(())
+    }
+
+    /// The newest commit of the work that the worktree or the context names, and that is here.
+    fn newest_known(&self, held: &Held) -> CommitId {
+        let noted = self.newest_noted(&held.context).unwrap_or_else(|| held.context.base());
+        let mark = held.context.mark();
+        let all = self.repo.workspace_worktrees().unwrap_or_default();
+        let its = all.into_iter().find(|one| one.workspace() == Some(&mark));
+        its.map_or(noted, |its| self.repo.committed_within(&its.checkout.place.git_dir, noted))
+    }
+}
