@@ -15,6 +15,10 @@ pub(super) const MAX_FILES: usize = 100_000;
 /// The longest file of a ledger that is read, in bytes. Contents of artifacts are longer, and not read here.
 pub(super) const MAX_FILE: u64 = 1024 * 1024;
 
+/// The directories of a ledger that neither `run.json` nor a workspace is in. They grow with the run.
+const BESIDE_RUN: [&str; 9] =
+    ["approvals", "artifacts", "content", "edges", "inbox", "node-configs", "nodes", "steps", "turns"];
+
 /// The newest commit of a ledger.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tip {
@@ -68,7 +72,9 @@ impl Tip {
     /// # Errors
     /// [`LedgerError::Damaged`] or [`LedgerError::Version`].
     pub fn read_run(repo: &Repo, run: RunId, commit: CommitId) -> Result<Self, LedgerError> {
-        Self::load(repo, run, commit, &["content", "turns"], |entry| *entry == Entry::Run)
+        Self::load(repo, run, commit, &[&BESIDE_RUN[..], &["workspaces"]].concat(), |entry| {
+            *entry == Entry::Run
+        })
     }
 
     /// Reads `run.json` and the workspaces alone.
@@ -76,7 +82,7 @@ impl Tip {
     /// # Errors
     /// [`LedgerError::Damaged`] or [`LedgerError::Version`].
     pub(crate) fn read_workspaces(repo: &Repo, run: RunId, commit: CommitId) -> Result<Self, LedgerError> {
-        Self::load(repo, run, commit, &["content", "turns"], |entry| matches!(entry, Entry::Workspace(_)))
+        Self::load(repo, run, commit, &BESIDE_RUN, |entry| matches!(entry, Entry::Workspace(_)))
     }
 
     fn load(

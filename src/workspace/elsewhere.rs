@@ -19,6 +19,7 @@ use crate::git::{RefChange, Swap};
 use crate::ledger::tip::ledger_ref;
 use crate::ledger::{Ledger, LedgerError, Place, Tip, archive, runs};
 use crate::model::ids::RunId;
+use crate::model::run::DecidedBy;
 use crate::model::workspace::{Workspace, WorkspaceStatus};
 use crate::words::error_chain;
 
@@ -149,10 +150,13 @@ impl Workspaces<'_> {
         let handle = held.context.handle();
         let trying = format!("bring {handle} up to what other hosts published");
         let because = |error: &dyn std::error::Error| Refusal::because(&trying, error);
-        let Some((run, _)) = self.ledger_of(&held.context)? else { return Ok(Vec::new()) };
+        let Some((run, head)) = self.ledger_of(&held.context)? else { return Ok(Vec::new()) };
+        let is_remote =
+            |tip: Tip| matches!(tip.state.run.decided_by, DecidedBy::Remote(_)).then_some(tip.state.run.id);
+        let decided_there = Tip::read_run(self.repo, run, head).ok().and_then(is_remote);
         // One that cannot be used is reported by what writes it.
-        let Some(mut ledger) = Ledger::open(self.repo, run).ok().filter(|one| *one.place() != Place::Here)
-        else {
+        let ledger = decided_there.and_then(|run| Ledger::open(self.repo, run).ok());
+        let Some(mut ledger) = ledger.filter(|one| *one.place() != Place::Here) else {
             return Ok(Vec::new());
         };
         let refreshed = if asked == Asked::Now { ledger.refresh() } else { Ok(()) };

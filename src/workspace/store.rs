@@ -268,10 +268,10 @@ impl Workspaces<'_> {
         let trying = format!("use {}", wanted.display());
         let real = resolved(wanted).map_err(|error| Refusal::because(&trying, &error))?;
         let runs = resolved(&self.runs()).map_err(|error| Refusal::because(&trying, &error))?;
-        let linked = self.repo.linked_worktrees().map_err(|error| Refusal::because(&trying, &error))?;
+        let linked = self.repo.worktree_paths().map_err(|error| Refusal::because(&trying, &error))?;
         let mut checkouts = checkouts_around(&real);
         checkouts.extend(self.repo.main_checkout().map(|main| main.path.clone()));
-        checkouts.extend(linked.into_iter().map(|one| one.checkout.place.path));
+        checkouts.extend(linked);
         match judge(&real, &runs, &checkouts, self.repo.common_dir()) {
             None => Ok(real),
             Some(unfit) => Err(Refusal::new(
@@ -294,7 +294,7 @@ impl Workspaces<'_> {
         let parent = path.parent().unwrap_or(path);
         let is_real = resolved(parent).is_ok_and(|real| real == parent);
         if is_real
-            && (is_ours() || computed.is_ok_and(|computed| resolved(&computed).is_ok_and(|one| one == *path)))
+            && (computed.is_ok_and(|computed| resolved(&computed).is_ok_and(|one| one == *path)) || is_ours())
         {
             return self.fit(parent.parent().unwrap_or(parent)).map(drop);
         }

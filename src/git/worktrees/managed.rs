@@ -12,7 +12,7 @@ use crate::git::repo::open::Repo;
 use crate::git::worktrees::error::{WorktreeError, files};
 use crate::git::worktrees::held::Worktree;
 use crate::git::worktrees::registration::{Mark, Owner, Registered, Workplace};
-use crate::git::worktrees::registry::NewWorktree;
+use crate::git::worktrees::registry::{NewWorktree, owner_of};
 use std::time::Duration;
 
 /// How often the lock of a registration is tried: a scan may hold it for a moment.
@@ -24,9 +24,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 impl Repo {
     /// All worktrees of workspaces.
     pub(crate) fn workspace_worktrees(&self) -> Result<Vec<Registered>, WorktreeError> {
-        let mut all = self.owned_worktrees()?;
-        all.retain(|registered| registered.workspace().is_some());
-        Ok(all)
+        self.registered(|git_dir| {
+            owner_of(git_dir).filter(|owner| matches!(owner, Owner::Workspace(_))).map(Some)
+        })
     }
 
     /// Locks the worktree of a workspace at `path`; `None` if it is not registered. A registration

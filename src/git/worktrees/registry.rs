@@ -93,8 +93,17 @@ impl Repo {
         Ok(all.any(|git_dir| named_by(&git_dir.join("gitdir")).is_some_and(|named| named == link)))
     }
 
+    /// The directories of all linked worktrees.
+    pub(crate) fn worktree_paths(&self) -> Result<Vec<PathBuf>, WorktreeError> {
+        let links = self.registrations()?.into_iter().filter_map(|git_dir| named_by(&git_dir.join("gitdir")));
+        Ok(links
+            .filter(|link| link.ends_with(".git"))
+            .filter_map(|link| Some(link.parent()?.into()))
+            .collect())
+    }
+
     /// The linked worktrees for which `owner` returns a value: their owner, if they are ours.
-    fn registered(
+    pub(super) fn registered(
         &self,
         owner: impl Fn(&Path) -> Option<Option<Owner>>,
     ) -> Result<Vec<Registered>, WorktreeError> {
