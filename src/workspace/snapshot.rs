@@ -377,13 +377,15 @@ impl Workspaces<'_> {
                 .write_commit_of(&new, &author, Purpose::Signature)
                 .map_err(|error| because(&error))?;
             reach(Point::SnapshotWritten);
-            // Git moves the branch by HEAD, so that the log of HEAD says so.
-            let (new, old) = (commit.to_string(), tip.to_string());
-            let moved = worktree.git(["update-ref", "-m", "aynig: snapshot", "HEAD", &new, &old]).run();
-            moved.map_err(|error| {
-                Refusal::new(Why::Conflict, format!("could not {trying}: {}", error_chain(&error)))
+            let refused = |why: &str| {
+                Refusal::new(Why::Conflict, format!("could not {trying}: {why}"))
                     .hint("the branch moved meanwhile; nothing is lost, take it again")
-            })?;
+            };
+            match self.repo.swap_head(worktree, tip, commit, "aynig: snapshot") {
+                Ok(Swap::Won) => {}
+                Ok(Swap::Lost { .. }) => return Err(refused("its branch is not where it was")),
+                Err(error) => return Err(refused(&error_chain(&error))),
+            }
             reach(Point::SnapshotMoved);
             done.commit = Some(commit);
         }

@@ -1,6 +1,6 @@
 //! Reads an index file in this process, so that a step needs no `git` call for it at its end.
 //!
-//! Invariant: only reads. A file that is incomplete, or whose entries are not all in it (split,
+//! Invariant: the file is only read. One that is incomplete, or whose entries are not all in it (split,
 //! sparse), gives no [`IndexFile`]; the caller then runs `git` or assumes the worst.
 
 use std::collections::{HashMap, HashSet};
@@ -13,9 +13,16 @@ use std::path::{Path, PathBuf};
 use bstr::{BString, ByteSlice};
 use gix::index::entry::{Flags, Mode, Stage as Side};
 use gix::index::extension::Tree;
+use gix::objs::tree::EntryKind;
 
 use crate::contract::ids::CommitId;
 use crate::git::repo::open::{Repo, ours};
+
+/// For more files git, which uses several threads and notes the trees in its index, is as fast.
+pub(super) const FEW: usize = 2000;
+
+/// A path, and what is there in a tree: nothing, or an object.
+pub(crate) type Edit = (BString, Option<(EntryKind, gix::ObjectId)>);
 
 /// A parsed index.
 pub(crate) struct IndexFile {
@@ -50,6 +57,58 @@ impl Repo {
             ahead.extend(&next.children);
         }
         Some(root)
+    }
+}
+
+impl Repo {
+    /// Whether this index is that of `tree`.
+    pub(crate) fn is_index_of(&self, index_file: &IndexFile, tree: CommitId) -> bool {
+        match self.noted_tree(index_file) {
+            Some(noted) => noted == tree,
+            None => self.edits_to(index_file, tree).is_some_and(|edits| edits.is_empty()),
+        }
+    }
+
+    /// The tree of this index. One that git has not noted is written, if the index is short and `base`, whose objects are
+    /// in the repository, says most of it; else `None`.
+    pub(crate) fn tree_of(&self, index_file: &IndexFile, base: CommitId) -> Option<CommitId> {
+        if let Some(noted) = self.noted_tree(index_file) {
+            return Some(noted);
+        }
+        let edits = self.edits_to(index_file, base)?;
+        self.changed_tree(base, &edits).ok()
+    }
+
+    /// How this index differs from a tree. `None` if it is long, or no tree can have it.
+    fn edits_to(&self, index_file: &IndexFile, tree: CommitId) -> Option<Vec<Edit>> {
+        if index_file.entries() > FEW || index_file.is_unfinished() {
+            return None;
+        }
+        let walked = self.walk(tree).ok()?.into_iter().filter(|one| one.kind != EntryKind::Tree);
+        let mut before: HashMap<BString, (EntryKind, gix::ObjectId)> =
+            walked.map(|one| (one.path, (one.kind, one.id))).collect();
+        let mut edits = Vec::new();
+        for entry in index_file.index.entries() {
+            let path = entry.path(&index_file.index);
+            let now = (entry.mode.to_tree_entry_mode()?.kind(), entry.id);
+            if before.remove(path) != Some(now) {
+                let is_here = now.0 == EntryKind::Commit || self.gix.has_object(now.1);
+                edits.push((path.to_owned(), is_here.then_some(Some(now))?));
+            }
+        }
+        // Git refuses an index with a file where another entry has a directory, too.
+        if !edits.is_empty() {
+            let all = index_file.paths();
+            let is_file_above = |path: &BString| {
+                path.find_iter("/").any(|at| all.contains(path.get(..at).unwrap_or_default().as_bstr()))
+            };
+            if all.iter().any(is_file_above) {
+                return None;
+            }
+        }
+        // What goes makes room for what comes.
+        let gone = before.into_keys().map(|path| (path, None));
+        Some(gone.chain(edits).collect())
     }
 }
 

@@ -23,14 +23,11 @@ use bstr::BString;
 use crate::contract::ids::CommitId;
 use crate::fsutil;
 use crate::fsutil::no_mounts_in;
-use crate::git::contents::index::{Entry, IndexFile};
+use crate::git::contents::index::{Entry, FEW, IndexFile};
 use crate::git::contents::snapshot::Noted;
 use crate::git::repo::open::Repo;
 use crate::git::worktrees::held::{Filled, Identity, Worktree};
 use crate::git::worktrees::registration::Workplace;
-
-/// For more files git, which uses several threads, is as fast.
-const FEW: usize = 2000;
 
 /// The largest file that is read here, in bytes.
 const SHORT: u64 = 1024 * 1024;
@@ -39,14 +36,18 @@ impl Repo {
     /// Whether it is proved that nothing in `worktree` differs from its HEAD. `index_file` is its
     /// parsed index, and `index` that file's metadata.
     pub(crate) fn is_untouched(&self, worktree: &Worktree, index_file: &IndexFile, index: &Metadata) -> bool {
+        self.untouched(worktree, index_file, index).is_some()
+    }
+
+    /// The tree of HEAD, if that is proved.
+    fn untouched(&self, worktree: &Worktree, index_file: &IndexFile, index: &Metadata) -> Option<CommitId> {
         if index_file.entries() > FEW || index_file.overlooks_files() || !index_file.gitlinks().is_empty() {
-            return false;
+            return None;
         }
-        let head = self.checked_out(worktree);
-        let tree = head.and_then(|head| self.commit(head).ok()).map(|commit| commit.tree);
-        tree.is_some()
-            && self.noted_tree(index_file) == tree
-            && self.holds_only(&worktree.path, index_file, index, None, None) == Some(true)
+        let tree = self.commit(self.checked_out(worktree)?).ok()?.tree;
+        let is_proved = self.is_index_of(index_file, tree)
+            && self.holds_only(&worktree.path, index_file, index, None, None) == Some(true);
+        is_proved.then_some(tree)
     }
 
     /// The tree of HEAD, if it is proved that nothing in a worktree differs from it, and that it has no submodules.
@@ -55,10 +56,9 @@ impl Repo {
         // Read before the contents, as for `is_clean`.
         let age = index.symlink_metadata().ok()?;
         let index_file = self.index_file(&index)?;
-        let is_untouched = !worktree.git_dir.join("modules").exists()
-            && self.is_here(&worktree.path, &worktree.git_dir) == Ok(true)
-            && self.is_untouched(worktree, &index_file, &age);
-        is_untouched.then(|| self.noted_tree(&index_file)).flatten()
+        let is_here = !worktree.git_dir.join("modules").exists()
+            && self.is_here(&worktree.path, &worktree.git_dir) == Ok(true);
+        if is_here { self.untouched(worktree, &index_file, &age) } else { None }
     }
 
     /// Whether it is proved that a worktree, which may have been renamed, has the files and the index that were noted.

@@ -206,7 +206,7 @@ impl Repo {
         if let Some(tree) = self.untouched_tree(worktree) {
             return Ok(Inside { files: tree, index: tree, noted: None });
         }
-        let inside = self.snapshot_trees(worktree).map_err(snapshot_failed)?;
+        let inside = self.snapshot_trees(worktree, base.tree).map_err(snapshot_failed)?;
         let mut foreign = self.foreign_repositories(base.tree, inside.files)?;
         foreign.extend(self.unsaved_submodules(worktree).map_err(snapshot_failed)?);
         foreign.sort();

@@ -69,9 +69,8 @@ impl Repo {
 
     /// Whether the index in `file` is whole, compares all files, and is that of `tree`.
     fn is_plain_index_of(&self, file: &Path, tree: CommitId) -> bool {
-        self.index_file(file).is_some_and(|index_file| {
-            !index_file.overlooks_files() && self.noted_tree(&index_file) == Some(tree)
-        })
+        self.index_file(file)
+            .is_some_and(|index_file| !index_file.overlooks_files() && self.is_index_of(&index_file, tree))
     }
 
     /// Whether git can read the index of a worktree.
@@ -177,10 +176,15 @@ impl Repo {
     /// Writes two trees of a worktree: of all its files (tracked ones as they are on disk, and
     /// untracked ones that are not ignored), and of its index. Paths with conflicts in the index
     /// are taken from disk. The worktree's own index is left alone, and may be locked.
-    pub(crate) fn snapshot_trees(&self, worktree: &Worktree) -> Result<Inside, ProcessError> {
+    ///
+    /// `base` is a tree that most of it is in.
+    pub(crate) fn snapshot_trees(&self, worktree: &Worktree, base: CommitId) -> Result<Inside, ProcessError> {
         let copy = IndexCopy::of(worktree)?;
-        let noted = self.index_file(&copy.file).and_then(|index_file| self.noted_tree(&index_file));
-        let staged = match noted.map_or_else(|| self.stored_tree(copy.git()), Ok) {
+        let stored = || {
+            let known = self.index_file(&copy.file).and_then(|index_file| self.tree_of(&index_file, base));
+            known.map_or_else(|| self.stored_tree(copy.git()), Ok)
+        };
+        let staged = match stored() {
             Ok(tree) => tree,
             Err(_) => {
                 copy.settle_conflicts()?;
@@ -211,7 +215,7 @@ impl Repo {
             .env("GIT_NO_LAZY_FETCH", "1")
             .args(["add", "--all", "--sparse", "--", "."])
             .run()?;
-        let files = self.stored_tree(copy.git())?;
+        let files = stored()?;
         // A worktree that was never checked out has nothing staged.
         let index = if copy.own.is_some() { staged } else { files };
         Ok(Inside { files, index, noted: copy.noted() })

@@ -35,6 +35,7 @@ use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::layout::HEADS;
 use crate::fsutil;
 use crate::git::repo::open::{Repo, gits, gix_chain, ours};
+use crate::git::worktrees::registration::Workplace;
 
 /// How long to wait for a ref's lock. Other processes hold it for a moment only, unless they died
 /// holding it.
@@ -163,6 +164,33 @@ impl Repo {
             Err(actual) => return Ok(Swap::Lost { actual }),
         };
         crate::crashpoint::reach(crate::crashpoint::Point::RefLocked);
+        self.write_ref(prepared, new, log)?;
+        Ok(Swap::Won)
+    }
+
+    /// Moves the branch that the HEAD of a checkout is on, like [`Repo::swap`]. As git does, writes that into the log of
+    /// HEAD first.
+    pub(crate) fn swap_head(
+        &self,
+        place: &Workplace,
+        expected: CommitId,
+        new: CommitId,
+        log: &str,
+    ) -> Result<Swap, RefError> {
+        let Some(branch) = place.branch() else { return Ok(Swap::Lost { actual: place.detached_at() }) };
+        let name = branch.full_ref();
+        let prepared = match self.prepare(name.as_bstr(), Some(expected), Some(new))? {
+            Ok(prepared) => prepared,
+            Err(actual) => return Ok(Swap::Lost { actual }),
+        };
+        crate::crashpoint::reach(crate::crashpoint::Point::RefLocked);
+        match self.log_head(&place.git_dir, expected, new, log) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                let why = format!("its log: {error}");
+                return Err(RefError::Unwritable { name: "HEAD".to_owned(), why });
+            }
+            Ok(()) | Err(_) => {}
+        }
         self.write_ref(prepared, new, log)?;
         Ok(Swap::Won)
     }

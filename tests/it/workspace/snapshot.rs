@@ -38,6 +38,35 @@ fn what_is_there_becomes_a_commit() {
 
 /// CONTRACT 15.6
 #[test]
+fn the_tree_is_the_one_that_git_writes() {
+    let repo = Repo::new();
+    for (path, text) in [("a/b/one", "1"), ("a/b/two", "2"), ("a/three", "3"), ("a-b", "4"), ("file", "5")] {
+        repo.write(path, text);
+    }
+    repo.commit_all("directories");
+    let made = repo.made("fix");
+    for script in [
+        "echo x >a/b/one; mkdir -p n/e/w; echo y >n/e/w/file; ln -s a-b link; chmod +x a/three",
+        // A file and a directory change places, and a directory goes with its last file.
+        "rm -r a/b; echo f >a/b; rm file; mkdir file; echo g >file/below; rm -r n",
+        "git rm -q --cached a-b; echo z >>a/three; git add a/three",
+        "rm -r a file; git checkout -q HEAD^ -- a",
+        "git rm -qr .; rm -rf link",
+    ] {
+        made.sh(&repo, script);
+        made.sh(&repo, "export GIT_INDEX_FILE=\"$(git rev-parse --git-dir)/other\"; git add --all; git write-tree >../tree");
+        repo.workspace_ok(["snapshot", &made.slug]);
+        let wanted = std::fs::read_to_string(made.path.with_file_name("tree")).expect("written");
+        assert_eq!(repo.git(["rev-parse", &format!("{}^{{tree}}", made.branch)]), wanted.trim(), "{script}");
+        assert_eq!(made.git(&repo, &["status", "--porcelain"]), "", "{script}");
+        assert_eq!(made.git(&repo, &["write-tree"]), wanted.trim(), "{script}");
+        assert_eq!(repo.git(["log", "-1", "-g", "--format=%gs", &made.branch]), "aynig: snapshot");
+    }
+    repo.git(["fsck", "--strict"]);
+}
+
+/// CONTRACT 15.6
+#[test]
 fn a_worktree_that_is_elsewhere_is_set_right() {
     let own = "echo own >own; git add own; git -c user.name=A -c user.email=a@b commit -qm own";
     for (what, script, has_own) in [
