@@ -7,7 +7,7 @@
 use bstr::ByteSlice;
 
 use super::ids::{CommitId, StateName};
-use super::lease::Lease;
+use super::lease::{Lease, ORIGIN_KEY};
 use super::message::Message;
 
 /// The facts about a commit that are read before it is judged.
@@ -32,6 +32,17 @@ pub struct Event {
     pub state: StateName,
     /// The parsed message.
     pub message: Message,
+}
+
+impl Event {
+    /// The state that failed: of `stalled` its origin. `None` if `stalled` does not name one.
+    #[must_use]
+    pub fn failed(&self) -> Option<StateName> {
+        if !self.state.is_stalled() {
+            return Some(self.state.clone());
+        }
+        self.message.trailers.last(ORIGIN_KEY).and_then(|origin| StateName::parse(origin).ok())
+    }
 }
 
 /// A commit with an unusable `dwp-state`.
@@ -62,6 +73,15 @@ pub enum Head {
 pub(crate) const STATE_KEY: &str = "dwp-state";
 
 impl Head {
+    /// The state that failed, if it is an event.
+    #[must_use]
+    pub fn failed(&self) -> Option<StateName> {
+        match self {
+            Self::Ready(event) => event.failed(),
+            Self::Unmanaged | Self::Invalid(_) | Self::Working(_) => None,
+        }
+    }
+
     /// Reads a commit. Never fails: an unreadable one is [`Head::Invalid`].
     pub fn read(facts: &CommitFacts<'_>) -> Self {
         let invalid = |reason| Self::Invalid(InvalidHead { commit: facts.id, reason });

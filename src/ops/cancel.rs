@@ -12,8 +12,7 @@ use crate::contract::deferred::Rest;
 use crate::contract::head::{Event, Head};
 use crate::contract::ids::{AttemptId, BranchName, CommitId, StateName};
 use crate::contract::kept::Kept;
-use crate::contract::lease::ORIGIN_KEY;
-use crate::contract::lease::{Lease, Liveness};
+use crate::contract::lease::{Lease, Liveness, ORIGIN_KEY};
 use crate::contract::message::Draft;
 use crate::contract::report::{StalledReport, plain_line, stalled_body};
 use crate::contract::requeue::rescued;
@@ -26,8 +25,9 @@ use crate::runner::attempt::cancel::of_lease;
 use crate::runner::authority::Authority;
 use crate::runner::options::Trust;
 use crate::runner::survey::scan::is_below;
+use crate::runner::survey::words::requests_again;
 use crate::runner::survey::{rest, trust};
-use crate::words::{error_chain, shell_quote};
+use crate::words::error_chain;
 
 use super::declare::{Written, check_no_driver, check_no_workspace};
 use super::error::{Error, Kind};
@@ -181,9 +181,13 @@ impl Case<'_> {
         if state.is_stalled() && rests {
             return match self.request.then {
                 Then::Stall => nothing("it is stalled already".to_owned(), true),
-                Then::Requeue => {
-                    nothing(format!("it is stalled; `{}` requests it again", self.retry_command()), false)
-                }
+                Then::Requeue => nothing(
+                    format!(
+                        "it is stalled; `{}` requests it again",
+                        self.retry_command(event.failed().as_ref())
+                    ),
+                    false,
+                ),
             };
         }
         if rests {
@@ -193,8 +197,7 @@ impl Case<'_> {
             return nothing(format!("nothing runs, and {state} is asked for already"), true);
         }
         // Over a `stalled` whose command would be run, the state that failed stays the origin.
-        let failed = event.message.trailers.last(ORIGIN_KEY).filter(|_| state.is_stalled());
-        let failed = failed.and_then(|origin| StateName::parse(origin).ok());
+        let failed = event.failed();
         self.stall(Some(failed.as_ref().unwrap_or(state)), None)
     }
 
@@ -226,9 +229,8 @@ impl Case<'_> {
         }
     }
 
-    fn retry_command(&self) -> String {
-        let remote = self.authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
-        format!("aynig set-state --retry --branch {}{remote}", shell_quote(&self.branch.to_string()))
+    fn retry_command(&self, failed: Option<&StateName>) -> String {
+        requests_again(self.branch, self.authority.source(), failed)
     }
 
     /// Sets a branch stalled on which no command runs.
@@ -237,7 +239,7 @@ impl Case<'_> {
         let why = self.request.reason.as_deref().unwrap_or_default().trim().to_owned();
         let headline =
             if why.is_empty() { format!("Cancelled by {by}.") } else { format!("Cancelled by {by}: {why}") };
-        let note = format!("To ask again, with the same body and trailers: {}", self.retry_command());
+        let note = format!("To ask again, with the same body and trailers: {}", self.retry_command(origin));
         let body = stalled_body(&StalledReport {
             headline: vec![headline],
             notes: vec![note],

@@ -49,6 +49,7 @@ pub struct Asked {
 pub fn question(repo: &Repo, authority: &Authority, branch: &BranchName) -> Result<Asked, Error> {
     let onto = Onto { branch: Some(branch.clone()), answers: true, ..Onto::default() };
     let target = Target::look(repo, authority, &onto)?;
+    target.check_no_driver(repo)?;
     let (event, question) = asked(repo, authority, &target)?;
     Ok(question_of(repo, &target, event, &question))
 }

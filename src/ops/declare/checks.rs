@@ -13,7 +13,7 @@ use crate::runner::options::Trust;
 use crate::runner::survey::trust;
 
 use super::answer::newest_answer;
-use super::target::Target;
+use super::target::{Target, check_no_driver};
 use super::{Expected, Holder};
 use crate::clock::span;
 use crate::ops::error::{Error, Kind};
@@ -78,6 +78,11 @@ impl Target {
             }
             Origin::Elsewhere(_) | Origin::Here | Origin::Unknown => None,
         }
+    }
+
+    /// Refuses the driver of a run, which would be taken out of its run (CONTRACT 20.31).
+    pub(super) fn check_no_driver(&self, repo: &Repo) -> Result<(), Error> {
+        check_no_driver(repo, &self.branch, self.head.as_ref().map(|head| head.id))
     }
 
     /// Checks that HEAD is as expected (CONTRACT 5.26).

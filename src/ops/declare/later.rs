@@ -90,6 +90,7 @@ pub fn when_free(
     loop {
         tries += 1;
         let target = Target::look(repo, authority, &request.onto)?;
+        target.check_no_driver(repo)?;
         target.check_expected(repo, authority, &request.onto.expected)?;
         let head = head_of(&target)?;
         let branch = target.branch.clone();

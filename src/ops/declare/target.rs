@@ -80,7 +80,6 @@ impl Target {
                     return Err(missing(repo, authority, &branch, purpose));
                 }
             };
-        check_no_driver(repo, &branch, head.as_ref().map(|head| head.id))?;
         let meaning = head.as_ref().map_or(Head::Unmanaged, |head| Head::read(&head.facts()));
         let below = match (&head, &meaning) {
             (Some(head), Head::Unmanaged | Head::Invalid(_)) => lease_below(repo, &branch, head.id),

@@ -63,6 +63,7 @@ pub(super) fn write(
     let mut tries = 0;
     loop {
         let before = Target::look(repo, authority, onto)?;
+        before.check_no_driver(repo)?;
         before.check_expected(repo, authority, &onto.expected)?;
         let message = compose(&before)?.encode().map_err(|error| {
             Error::usage(format!("could not set the state of {}: {}", before.branch, error_chain(&error)))

@@ -30,7 +30,9 @@ use crate::runner::landing::ask::newest_request;
 use crate::runner::options::{Options, Trust};
 use crate::runner::shell_quote;
 use crate::runner::survey::verdict::{Leased, Reason, RunIn, Severity};
-use crate::runner::survey::words::{asks_again, bounded, if_you_vouch, in_place, unsigned_lease};
+use crate::runner::survey::words::{
+    asks_again, bounded, if_you_vouch, in_place, requests_again, unsigned_lease,
+};
 use crate::runner::survey::{Branch, CommandsFrom, Verdict};
 
 /// Builds the row of a surveyed branch. `from` is the source of commands if it is not each branch, `now` is
@@ -73,7 +75,9 @@ pub(crate) fn row(
             caused(&mut row, reason);
             asked(&mut row, state, stored.as_ref());
             if state.is_stalled() {
-                stalled(&mut row, authority, branch, reason, unsigned);
+                let head = stored.as_ref().map(|stored| Head::read(&stored.facts()));
+                let failed = head.as_ref().and_then(Head::failed);
+                stalled(&mut row, authority, (branch, failed.as_ref()), reason, unsigned);
             } else {
                 waiting(&mut row, repo, from, stored.as_ref(), state, reason);
             }
@@ -217,19 +221,18 @@ fn for_somebody(row: &mut BranchView, authority: &Authority, trouble: Option<&Re
 fn stalled(
     row: &mut BranchView,
     authority: &Authority,
-    surveyed: &Branch,
+    (surveyed, failed): (&Branch, Option<&StateName>),
     reason: &Reason,
     unsigned: Option<&str>,
 ) {
-    let branch = shell_quote(&row.branch);
-    let remote = authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
     let commit = surveyed.head.map(|head| head.short()).unwrap_or_default();
     if let (Some(why), Some(head)) = (unsigned, surveyed.head) {
         row.reason = Some(format!("{why}; {}", if_you_vouch(&surveyed.name, authority.source(), head)));
         return;
     }
     let hint = format!(
-        "`git log -1 {commit}` says why, `aynig set-state --retry --branch {branch}{remote}` asks again"
+        "`git log -1 {commit}` says why, `{}` asks again",
+        requests_again(&surveyed.name, authority.source(), failed)
     );
     // Most workflows have no command for `stalled`.
     row.brief = row.rests.then(|| hint.clone());

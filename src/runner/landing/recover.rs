@@ -122,8 +122,8 @@ impl Closer<'_> {
         if let Some(cancel) = &cancel {
             notes.push(format!("Before that, it was {cancel}."));
         }
-        if self.lease.origin.is_some() {
-            notes.push(retry_sentence(self.context, self.branch));
+        if let Some(failed) = &self.lease.origin {
+            notes.push(retry_sentence(self.context, self.branch, Some(failed)));
         }
         let new = match self.write(&headline, notes, taken, cancel) {
             Ok(new) => new,

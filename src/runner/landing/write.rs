@@ -8,7 +8,7 @@ use crate::clock;
 use crate::contract::cancel::mark;
 use crate::contract::carried::Ask;
 use crate::contract::commits::{advance_draft, stalled_draft};
-use crate::contract::ids::{AttemptId, BranchName, CommitId};
+use crate::contract::ids::{AttemptId, BranchName, CommitId, StateName};
 use crate::contract::kept::{Kept, kept_draft};
 use crate::contract::landing::Landing;
 use crate::contract::message::Draft;
@@ -24,6 +24,7 @@ use crate::git::{Repo, Unconcluded};
 use super::ask::handed_on;
 use super::end::End;
 use crate::runner::attempt::finished::Finished;
+use crate::runner::survey::words::requests_again;
 use crate::runner::{Context, error_chain, shell_quote, shows_rescued};
 
 /// The part of a log's end that is read for a stalled body, in bytes.
@@ -77,7 +78,8 @@ impl End<'_> {
                         .as_ref()
                         .map(|left| format!("Left in place: {} ({}).", left.path.display(), left.why)),
                 );
-                notes.push(retry_sentence(self.context, &claim.branch));
+                let failed = claim.trigger.failed();
+                notes.push(retry_sentence(self.context, &claim.branch, failed.as_ref()));
                 let body = stalled_text(self.finished, landing.why(), notes);
                 let run = claim.attempt.to_string();
                 let mut draft = stalled_draft(BStr::new(run.as_bytes()), Some(&claim.trigger.state), &body);
@@ -116,12 +118,13 @@ fn stalled_text(finished: &Finished, why: &str, notes: Vec<String>) -> String {
 }
 
 /// The sentence with the command that retries the failed state.
-pub(crate) fn retry_sentence(context: &Context<'_>, branch: &BranchName) -> String {
-    let remote = context.authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
-    let branch = shell_quote(&branch.to_string());
-    format!(
-        "To try again, with the same body and trailers: aynig set-state --retry --branch {branch}{remote}"
-    )
+pub(crate) fn retry_sentence(
+    context: &Context<'_>,
+    branch: &BranchName,
+    failed: Option<&StateName>,
+) -> String {
+    let command = requests_again(branch, context.authority.source(), failed);
+    format!("To try again, with the same body and trailers: {command}")
 }
 
 /// The sentence with the commands that show and apply saved work.

@@ -11,9 +11,12 @@ use super::verdict::{
 use crate::clock;
 use crate::clock::format_utc;
 use crate::contract::bounds::Bound;
-use crate::contract::ids::{BranchName, CommitId, RemoteName};
+use crate::contract::ids::{BranchName, CommitId, RemoteName, StateName};
 use crate::git::objects::tree::Unusable;
 use crate::words::{pluralize, shell_quote};
+
+/// The state of a run's driver whose command carries out a step (CONTRACT 20.2).
+const DRIVEN: &str = "flow-step";
 
 impl Display for Invalid {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
@@ -91,6 +94,21 @@ pub fn asks_again(branch: &BranchName, source: Option<&RemoteName>) -> String {
     format!(
         "`aynig logs --branch {named}` shows what it printed, `aynig set-state --retry --branch {named}` asks again"
     )
+}
+
+/// The command that requests the failed state of a branch again. A run's driver follows from its ledger, so its run is
+/// resumed (CONTRACT 20.31).
+pub fn requests_again(
+    branch: &BranchName,
+    source: Option<&RemoteName>,
+    failed: Option<&StateName>,
+) -> String {
+    let name = branch.to_string();
+    let slug = name.strip_suffix("/flow").and_then(|name| name.rsplit('/').next());
+    match slug.filter(|_| failed.is_some_and(|failed| failed.as_str() == DRIVEN)) {
+        Some(slug) => format!("aynig flow resume {slug}"),
+        None => format!("aynig set-state --retry --branch {}", named(branch, source)),
+    }
 }
 
 /// Suggests the command for a branch without a trusted signature, to be used after a review of its HEAD.

@@ -295,3 +295,17 @@ fn work_that_moved_on_another_host_is_noticed() {
     one.aynig_ok(["run", "--drain"]);
     assert_eq!(steps(&one, &run), ["ask gate_approved STOP"]);
 }
+
+/// CONTRACT 20.31
+#[test]
+fn a_pushed_answer_is_withdrawn() {
+    let hub = Repo::new();
+    let one = clone(&hub, "one@example.com");
+    let run = start(&one, &flow("ask", &with("")));
+    one.aynig_ok(["run", "--drain"]);
+    push_answer(&one, &hub, &run, "aynig-gate: result\naynig-answer: approved");
+    one.aynig_ok(["set-state", "--withdraw", &run.driver]);
+    one.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&one, &run), ["ask"]);
+    assert!(!subject(&hub, &run.driver).contains("does not count"), "{}", subject(&hub, &run.driver));
+}
