@@ -31,7 +31,7 @@ pub use plain::open_plain;
 pub(crate) use plain::{clear_odd, read_plain, read_plain_text};
 pub(crate) use removal::{Mounted, no_mounts_in, remove_all, remove_empty};
 pub use tail::tail;
-pub(crate) use tail::tail_of;
+pub(crate) use tail::{last_line, tail_of};
 
 /// Name prefix of unfinished files.
 const DRAFT: &str = ".aynig-";

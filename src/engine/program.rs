@@ -89,6 +89,12 @@ impl Fate {
     }
 }
 
+/// The last line that a program printed, on stderr if there is one.
+pub(crate) fn last_words(stderr: &Path, stdout: &Path) -> Option<String> {
+    let last = |log, path| fsutil::last_line(path).map(|line| format!("its last line on {log}: {line}"));
+    last("stderr", stderr).or_else(|| last("stdout", stdout))
+}
+
 /// A program that ended.
 #[derive(Debug)]
 pub(crate) struct Ran {

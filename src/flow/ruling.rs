@@ -177,6 +177,23 @@ impl Ruling {
     }
 }
 
+/// A flag as the end of a sentence.
+#[must_use]
+pub fn flag_words(flag: &'static str) -> &'static str {
+    match flag {
+        EVALUATOR_FAILED => "there is no answer to follow",
+        "policy_violation" => "a step broke its policy",
+        "evaluator_changed_files" => "the planner changed files, which were put back",
+        "report_execution_mismatch" => "a report says that all is well, and its validator failed",
+        "proposed_goldens_present" => "proposed golden files wait for an approval",
+        "transcript_workspace_mismatch" => "the agent left the files as they are in the base",
+        "repeated_blocker" => "the same blocker was named before, and no file has changed",
+        "repeated_partial_loop" => "this is the third partial in a row",
+        "next_step_not_allowed" => "the proposed next step is not allowed",
+        other => other,
+    }
+}
+
 /// The order of a planner's outcomes, the best first.
 fn rank(outcome: Outcome) -> usize {
     let order = [Outcome::Success, Outcome::Partial, Outcome::Blocked, Outcome::NeedsHuman, Outcome::Unsafe];

@@ -20,6 +20,17 @@ pub fn tail(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     tail_of(&open_plain(path)?, max_bytes)
 }
 
+/// The longest line that is quoted, in characters.
+const LONGEST_QUOTE: usize = 300;
+
+/// The last line of a log that is not empty, without control characters, to be quoted.
+pub(crate) fn last_line(path: &Path) -> Option<String> {
+    let bytes = tail(path, 8 * 1024).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+    Some(line.chars().filter(|c| !c.is_control()).take(LONGEST_QUOTE).collect())
+}
+
 /// Reads the last `max_bytes` bytes of an open file, like [`tail`].
 ///
 /// # Errors

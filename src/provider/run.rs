@@ -22,7 +22,7 @@ use super::name::Kind;
 use super::record::{Events, Kept};
 use super::turn::{Ended, How, Turn, files};
 use crate::clock::Stopwatch;
-use crate::fsutil::{free_space_text, replace, tail};
+use crate::fsutil::{free_space_text, last_line, replace};
 use crate::stop::{Notice, Stop};
 use crate::supervise::{self, Finished, Spec};
 
@@ -414,17 +414,6 @@ impl Conductor<'_> {
         let stuck = finished.stuck.iter().map(|left| (left.pid, left.name.clone())).collect();
         End { verdict, account: self.account, exit, stuck }
     }
-}
-
-/// The longest line of stderr that is quoted, in characters.
-const LONGEST_QUOTE: usize = 300;
-
-fn last_line(path: &Path) -> Option<String> {
-    let bytes = tail(path, 8 * 1024).ok()?;
-    let text = String::from_utf8_lossy(&bytes);
-    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
-    let plain: String = line.chars().filter(|c| !c.is_control()).take(LONGEST_QUOTE).collect();
-    Some(plain)
 }
 
 fn conclude(turn: &Turn<'_>, end: End, argv: Vec<OsString>, elapsed: Duration) -> Ended {

@@ -14,7 +14,7 @@ case $prompt in
     case $prompt in
     *mischief*) echo '{"status":"unsafe"}' ;;
     *'"tests": 0'*) printf 'I read it.\n{"status":"success"}\n' ;;
-    *) number=$(printf '%s\n' "$prompt" | sed -n 's/.*wanted \([0-9]*\).*/\1/p')
+    *) number=$(printf '%s\n' "$prompt" | sed -n 's/.*wanted \([0-9]*\).*/\1/p' | head -n 1)
        echo "{\"status\":\"partial\",\"next_step\":\"implement\",\"fix_instructions\":\"write $number\"}" ;;
     esac ;;
 *)

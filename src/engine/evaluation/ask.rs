@@ -106,14 +106,18 @@ fn command(
         watchdog: step.watchdog,
     };
     let ran = job.run()?;
-    let answer = step.file(&stdout);
+    let (answer, said) = (step.file(&stdout), stderr.clone());
     done.kept.push(KeptFile::new(Role::RunnerTranscript, stdout, "text/plain"));
     done.kept.push(KeptFile::new(Role::RunnerStderr, stderr, "text/plain"));
     Ok(match ran.fate {
         Fate::Stopped => Heard::Early(Verdict::Stopped),
         // `Decision::read` refuses one that is too long; a log has a bounded size.
         Fate::Exited(0) => Heard::Answer(fsutil::read_plain(answer)?),
-        fate => Heard::Nothing(format!("it {}", fate.words())),
+        fate => {
+            let last =
+                fsutil::last_line(&step.file(&said)).map(|line| format!("; its last line on stderr: {line}"));
+            Heard::Nothing(format!("it {}{}", fate.words(), last.unwrap_or_default()))
+        }
     })
 }
 

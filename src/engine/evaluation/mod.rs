@@ -21,7 +21,7 @@ use crate::engine::record::Role;
 use crate::engine::script::Values;
 use crate::engine::validation::KeptFile;
 use crate::flow::document::Script;
-use crate::flow::ruling::{Decision, Facts, Ruling};
+use crate::flow::ruling::{Decision, Facts, Ruling, flag_words};
 use crate::fsutil;
 use crate::provider::{Ended, Ids, Posture, Provider};
 use crate::stop::Stop;
@@ -223,7 +223,7 @@ fn take_back(
     Ok(changed)
 }
 
-/// `the planner says success; needs_human because of proposed_goldens_present`.
+/// `the planner says success; needs_human, since proposed golden files wait for an approval`.
 fn sentence(decision: Option<&Decision>, ruling: &Ruling, errors: &[String]) -> String {
     let said = match (decision, errors.last()) {
         (Some(decision), _) => format!("the planner says {}", answer::status(decision.status)),
@@ -233,7 +233,8 @@ fn sentence(decision: Option<&Decision>, ruling: &Ruling, errors: &[String]) -> 
     if ruling.flags.is_empty() {
         return said;
     }
-    format!("{said}; {} ({})", ruling.word(), ruling.flags.join(", "))
+    let facts: Vec<&str> = ruling.flags.iter().map(|flag| flag_words(flag)).collect();
+    format!("{said}; {}, since {}", ruling.word(), facts.join(", and "))
 }
 
 fn write_decision(

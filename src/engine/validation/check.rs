@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::artifacts::{capture, copy, plain_file};
 use super::report::{MAX_REPORT, Report};
 use super::{Check, KeptFile, Kind, Validation};
+use crate::engine::program::last_words;
 use crate::engine::program::{Bounds, Fate, Job, Ran};
 use crate::engine::record::Role;
 use crate::engine::script::{Extracted, extract, words};
@@ -113,6 +114,9 @@ pub(super) fn check(
     }
     if !captured.missing.is_empty() {
         judged.fails(&format!("{} is missing", captured.missing.join(", ")));
+    }
+    if judged.outcome != Outcome::Completed {
+        judged.also(last_words(&step.evidence.join(stderr_of(label)), &step.evidence.join(stdout_of(label))));
     }
     (check.outcome, check.how) = (judged.outcome, judged.how);
     Ok((check, kept, false))

@@ -96,6 +96,14 @@ fn each_fact_of_a_run_overrides_the_planner() {
         let run = start(&repo, &flow("implement", steps).replacen("steps:", docs, 1));
         let ran = repo.aynig_ok(["run", "--drain"]);
         assert_eq!(rulings(&repo, &run, "judge"), expected, "{name}: {}", told(&ran));
+        let log = out(&repo.aynig_ok(["flow", "log", &run.slug]));
+        for flag in expected.iter().filter_map(|words| words.split_once(' ')) {
+            assert!(
+                !log.contains(flag.1) && log.contains(", since "),
+                "{name}: a sentence, not {}: {log}",
+                flag.1
+            );
+        }
         let decision = kept_json(&run, "judge", "planner_decision.json");
         let last: Value = serde_json::from_str(answers[answers.len() - 1]).expect("JSON");
         assert_eq!(decision["said"]["status"], last["status"], "{name}: what it said is kept");

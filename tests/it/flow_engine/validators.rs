@@ -37,7 +37,10 @@ fn a_builtin_is_a_command_line_of_the_host() {
     repo.aynig_ok(["run", "--drain"]);
     assert_eq!(steps(&repo, &run), ["implement completed test", "test error STOP"]);
     let end = &ended(&repo, &run)[1];
-    assert_eq!(end["evidence"], "1 of 2 validators failed: lint exited with 4");
+    assert_eq!(
+        end["evidence"],
+        "1 of 2 validators failed: lint exited with 4; its last line on stderr: linted"
+    );
     assert_eq!(end["record"]["exitCodes"], serde_json::json!({"Unit_Tests": 0, "lint": 4}));
     assert_eq!(kept(&run, "test", "validation_stdout-01-Unit_Tests.txt"), "units\n");
     assert_eq!(kept(&run, "test", "validation_stderr-02-lint.txt"), "linted\n");

@@ -19,7 +19,11 @@ fn a_harness_writes_a_report() {
     );
     let (validated, evidence) = room.validate(HARNESS, |_| {});
     assert_ended(&validated, Outcome::Error);
-    assert_eq!(validated.evidence, "h exited with 1");
+    assert!(
+        validated.evidence.starts_with("h exited with 1; its last line on stdout: "),
+        "{}",
+        validated.evidence
+    );
     assert_eq!(validated.failed_cases(), ["b".to_owned()].into());
     assert!(!validated.is_contradicted());
     let program = room.made.path.join("h");

@@ -14,7 +14,7 @@ fn each_validator_has_its_own_log_and_the_worst_counts() {
     assert_ended(&validated, Outcome::Error);
     assert_eq!(
         validated.evidence,
-        "2 of 3 validators failed: Unit_Tests exited with 3; typecheck was killed by signal 9"
+        "2 of 3 validators failed: Unit_Tests exited with 3; its last line on stdout: failing; typecheck was killed by signal 9"
     );
     let top = room.made.path.display();
     assert_eq!(read(&evidence, "validation_stdout-01-lint.txt"), format!("out\n{top}\n"));

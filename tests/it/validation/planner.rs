@@ -73,7 +73,10 @@ fn a_command_reads_the_envelope_and_answers() {
     let facts = Facts { goldens_open: true, ..Facts::default() };
     let (evaluated, _) = judged(&room, Planner::Line(r#"echo '{"status":"success"}'"#), facts);
     assert_eq!(outcome(&evaluated), ("needs_human", vec!["proposed_goldens_present"]));
-    assert_eq!(evaluated.evidence, "the planner says success; needs_human (proposed_goldens_present)");
+    assert_eq!(
+        evaluated.evidence,
+        "the planner says success; needs_human, since proposed golden files wait for an approval"
+    );
 }
 
 /// CONTRACT 20.23
@@ -86,7 +89,7 @@ fn a_wrong_answer_can_be_mended_once() {
     assert_eq!(decision(&evidence)["errors"], json!(["`status` is missing"]));
     for (line, error) in [
         ("echo no", "this is no JSON"),
-        ("exit 3", "it exited with 3"),
+        ("echo no model >&2; exit 3", "it exited with 3; its last line on stderr: no model"),
         ("head -c 2000000 /dev/zero", "the answer is longer than 1 MiB"),
         (r#"echo '{"status":"completed"}'"#, "`status` is none of"),
     ] {
