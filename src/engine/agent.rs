@@ -10,6 +10,7 @@ use crate::clock;
 use crate::contract::ids::CommitId;
 use crate::crashpoint::{Point, reach};
 use crate::flow::document::RunAgent;
+use crate::flow::due::times_parked;
 use crate::git::objects::digest::sha256;
 use crate::model::step::Outcome;
 use crate::provider::turn::files;
@@ -28,6 +29,9 @@ use super::{Engine, Stirred};
 
 /// The pause before a later try without a time of its own, in seconds.
 const LATER: i64 = 60;
+
+/// How long it waits at most.
+const MOST_LATER: i64 = 3600;
 
 impl Engine<'_> {
     /// Runs an agent.
@@ -73,7 +77,8 @@ impl Engine<'_> {
             watchdog: Some(&self.watchdog),
         });
         reach(Point::AgentEnded);
-        let came = match outcome(&ended, &scene.stop) {
+        let parked = times_parked(&scene.ledger.tip().state.steps, &scene.step.id);
+        let came = match outcome(&ended, &scene.stop, parked) {
             Ok(came) => came,
             Err(course) => return course,
         };
@@ -174,9 +179,6 @@ impl Engine<'_> {
             }
         }
         repairs.splice(0..0, scene.repairs.iter().cloned());
-        for file in &snapshot.withheld {
-            (self.tell)(&format!("{file} looks like a key, and was left out of the snapshot"));
-        }
         let after = self.here(&snapshot.context)?.1;
         let broken = match (tree_of(before.as_ref()), tree_of(after.as_ref())) {
             (Some(before), Some(after)) => {
@@ -188,6 +190,7 @@ impl Engine<'_> {
             _ => Vec::new(),
         };
         carried.violated(broken.iter().map(Violation::words).collect(), scene.step.opcode());
+        carried.evidence += &withheld_words(&snapshot.withheld);
         scene.context = snapshot.context.clone();
         (carried.record.head, carried.record.tree) = self.here(&snapshot.context)?;
         let base = self.repo.commit(snapshot.context.base());
@@ -196,6 +199,20 @@ impl Engine<'_> {
         carried.workspace = Some((snapshot.context, repairs));
         Ok(())
     }
+}
+
+/// The most files that are named in the evidence of a step.
+const NAMED: usize = 5;
+
+/// The end of a sentence about files that look like keys.
+fn withheld_words(files: &[String]) -> String {
+    if files.is_empty() {
+        return String::new();
+    }
+    let named = files.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = files.len().checked_sub(NAMED).filter(|more| *more > 0);
+    let more = more.map(|more| format!(" and {more} more")).unwrap_or_default();
+    format!("; left out of the snapshot, since it looks like a key: {named}{more}")
 }
 
 /// The part of a policy that a provider gets.
@@ -269,6 +286,11 @@ pub(super) fn until_of_limit(until: Option<i64>) -> i64 {
     until.unwrap_or_else(|| later(15 * LATER)).clamp(later(LATER), later(7 * 86_400))
 }
 
+/// How long a step waits whose program asks for a later try, in seconds: a minute, and each time in a row twice as long.
+fn later(parked: u32) -> i64 {
+    LATER.saturating_mul(1_i64.checked_shl(parked.min(16)).unwrap_or(1)).min(MOST_LATER)
+}
+
 /// The result of a turn.
 enum Came {
     /// Its step ends so.
@@ -278,7 +300,7 @@ enum Came {
 }
 
 /// The result of a turn, or another course of its step.
-fn outcome(ended: &Ended, stop: &Stop) -> Result<Came, Result<Course, Refusal>> {
+fn outcome(ended: &Ended, stop: &Stop, parked: u32) -> Result<Came, Result<Course, Refusal>> {
     Ok(match &ended.how {
         How::Completed => Came::To(Outcome::Completed),
         How::Failed => Came::To(Outcome::Error),
@@ -286,7 +308,7 @@ fn outcome(ended: &Ended, stop: &Stop) -> Result<Came, Result<Course, Refusal>> 
         How::Idle(_) => Came::To(Outcome::KilledIdle),
         How::Asked(_) => Came::To(Outcome::KilledPolicy),
         How::Limited { until, .. } => Came::Waits(until_of_limit(*until)),
-        How::Later => Came::Waits(clock::wall_seconds().saturating_add(LATER)),
+        How::Later => Came::Waits(clock::wall_seconds().saturating_add(later(parked))),
         How::Unavailable(why) => return Err(Ok(Course::Unable(why.clone()))),
         How::Stopped(_) => return Err(interrupted(stop)),
     })

@@ -6,8 +6,8 @@
 use crate::contract::head::Head;
 use crate::contract::ids::{AttemptId, CommitId, StateName};
 use crate::crashpoint::{Point, reach};
-use crate::flow::document::{Act, Flow, word_of};
-use crate::flow::due::{Due, due};
+use crate::flow::document::{Act, Flow};
+use crate::flow::due::{Due, due, end_word};
 use crate::flow::substitution::fill;
 use crate::flow::verdict::{status, verdict};
 use crate::git::RefChange;
@@ -229,7 +229,7 @@ fn ended_step(commands: &[Command], after: &State) -> Option<String> {
         _ => None,
     });
     let step = after.steps.get(&numbers.next_back()?)?;
-    let outcome = step.outcome.map(word_of)?;
+    let outcome = end_word(step)?;
     let visit = if step.visit > 1 { format!(" visit {}", step.visit) } else { String::new() };
     let again = if step.attempt > 1 { format!(" attempt {}", step.attempt) } else { String::new() };
     let route = step.route.as_ref().map(|route| format!(" -> {route}")).unwrap_or_default();

@@ -187,3 +187,16 @@ fn a_usage_limit_of_the_past_does_not_loop() {
     let message = repo.git(["log", "-1", "--format=%B", &run.driver]);
     assert!(message.contains("dwp-not-before: 20") && message.contains("enough"), "{message}");
 }
+
+/// CONTRACT 15.16, 20.4
+#[test]
+fn a_file_that_looks_like_a_key_is_named() {
+    let repo = with_agent("cat >/dev/null; echo made >made; echo KEY=1 >.env");
+    let run = start_with(&repo, &one(""), &["--input", "what=x"]);
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&repo, &run), ["implement completed STOP"]);
+    assert_eq!(repo.git(["diff", "--name-only", "main", &run.work]), "made");
+    let words = "left out of the snapshot, since it looks like a key: .env";
+    let log = out(&repo.aynig_ok(["flow", "log", &run.slug]));
+    assert!(log.contains(words), "{log}");
+}

@@ -167,6 +167,28 @@ fn a_program_that_asks_for_a_later_try_is_tried_later() {
     let message = said(&repo, &run);
     assert!(message.contains("dwp-state: flow-step") && message.contains("dwp-not-before: 20"), "{message}");
     assert!(!run.worktree.join("half").exists(), "the worktree is as before");
-    let name = repo.rescue();
-    assert_eq!(repo.show(&format!("{name}:half")).trim(), "half");
+    let words = "scripted asks to be run later";
+    let list = out(&repo.aynig_ok(["flow", "list"]));
+    assert!(list.contains("implement is due at ") && list.contains(words), "{list}");
+    let show = out(&repo.aynig_ok(["flow", "show", &run.slug]));
+    let resume = format!("aynig flow resume {}", run.slug);
+    assert!(show.contains(&format!("1 implement parked: {words}")) && show.contains(&resume), "{show}");
+    let log = out(&repo.aynig_ok(["flow", "log", &run.slug]));
+    assert!(log.contains(&format!("implement parked: {words}")), "{log}");
+    let pause = || {
+        let message = said(&repo, &run);
+        let until = message.lines().find_map(|line| line.strip_prefix("dwp-not-before: ")).expect("a date");
+        let at = repo.git(["log", "-1", "--format=%ct", &run.driver]).parse::<i64>().expect("seconds");
+        let date =
+            std::process::Command::new("date").args(["-u", "+%s", "-d", until]).output().expect("a date");
+        String::from_utf8(date.stdout).expect("text").trim().parse::<i64>().expect("seconds") - at
+    };
+    let first = pause();
+    repo.aynig_ok(["flow", "resume", &run.slug]);
+    repo.aynig_ok(["run", "--drain"]);
+    let second = pause();
+    assert!((40..=60).contains(&first) && (100..=120).contains(&second), "{first} {second}");
+    for name in repo.rescues() {
+        assert_eq!(repo.show(&format!("{name}:half")).trim(), "half");
+    }
 }
