@@ -4,7 +4,9 @@
 //! Only then the worktree is made anew.
 
 use crate::flow::verdict::{status, verdict};
+use crate::ledger::history::operations;
 use crate::model::decide::{Command, RunEdit};
+use crate::model::event::{Body, Event};
 use crate::model::ids::{Alias, RunId};
 use crate::model::run::{Run, RunStatus};
 use crate::model::state::State;
@@ -24,6 +26,8 @@ pub struct PutBack {
     pub context: Context,
     /// The worktree that was made. `None` if it was at its base.
     pub remade: Option<Remade>,
+    /// The ref with the work of a step that was under way and was ended.
+    pub ended: Option<String>,
 }
 
 impl Engine<'_> {
@@ -43,6 +47,7 @@ impl Engine<'_> {
         }
         let driver = self.driver_of(&ledger)?;
         let slug = ledger.tip().state.run.slug.clone();
+        let before = ledger.tip().id;
         self.wait_for_holder(&driver).map_err(|refusal| {
             let again = if undoes { " --undo" } else { "" };
             refusal.hint(format!("the run begins no step meanwhile; `aynig flow rollback {slug}{again}`"))
@@ -51,18 +56,39 @@ impl Engine<'_> {
         // What a step left that was cut off is saved by itself.
         let context = self.salvage(&ledger, None, context)?;
         let remade = if undoes {
-            Some(self.workspaces.undo_rollback(&context)?)
+            Some(
+                self.workspaces
+                    .undo_rollback(&context)
+                    .map_err(|refusal| not_undone(refusal, slug.as_str()))?,
+            )
         } else {
             self.workspaces.rollback(&context)?
         };
         ledger.refresh()?;
+        let since = operations(self.repo, run, ledger.tip().id, Some(before))?;
+        let ended = since.iter().flat_map(|operation| &operation.events).rev().find_map(rescue);
         let edits = verdict_after(&ledger.tip().state);
         if !edits.is_empty() {
             let commands: Vec<Command> = edits.into_iter().map(Command::SetRun).collect();
             ledger.operate(&self.op_of_person()?, &commands, &[])?;
         }
-        Ok(PutBack { run: ledger.tip().state.run.clone(), context, remade })
+        Ok(PutBack { run: ledger.tip().state.run.clone(), context, remade, ended })
     }
+}
+
+/// Where the work of a step that was ended is, by what the ledger has heard of it.
+fn rescue(event: &Event) -> Option<String> {
+    match &event.body {
+        Body::WorkspaceMended(mended) => mended.rescue.clone(),
+        _ => None,
+    }
+}
+
+/// The state of a run forbids to undo a rollback that was none.
+fn not_undone(refusal: Refusal, slug: &str) -> Refusal {
+    let why = if refusal.why == Why::Usage { Why::Failed } else { refusal.why };
+    let hint = format!("`aynig flow log {slug}` names the refs with the work of steps that were ended");
+    Refusal { why, ..refusal }.hint(hint)
 }
 
 fn check(state: &State) -> Result<(), Refusal> {

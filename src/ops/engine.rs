@@ -172,6 +172,12 @@ pub fn inputs(start: &Path, flow: &Flow, given: &[String]) -> Result<BTreeMap<St
                 Error::usage(format!("--input {name}: could not read {file}: {error}; nothing was changed"))
             })?,
         };
+        if value.trim().is_empty() && flow.inputs.iter().any(|input| input.name == name && input.required) {
+            return Err(Error::usage(format!(
+                "--input {name} is empty, and the flow needs it; nothing was changed"
+            ))
+            .hint(format!("`--input {name}=VALUE`, or `--input {name}=@FILE`")));
+        }
         if values.insert(name.to_owned(), value).is_some() {
             return Err(Error::usage(format!("--input {name} is given twice; nothing was changed")));
         }

@@ -34,6 +34,13 @@ pub fn read(start: &Path, file: &Path) -> Result<Vec<u8>, Error> {
 /// Resolves a base as git does: its full name, and its commit.
 pub fn base(repo: &Repo, name: &str) -> Result<(String, CommitId), Error> {
     repo.named_as_git_does(name).map_err(|error| {
+        let is_unborn = name == "HEAD" && repo.branches().is_ok_and(|branches| branches.is_empty());
+        if is_unborn {
+            return Error::usage(
+                "this repository has no commit yet, and a run begins with one; nothing was changed",
+            )
+            .hint("`git commit --allow-empty -m 'The first'` makes one");
+        }
         Error::usage(format!("--base: {error}")).hint("`git for-each-ref` lists the refs there are")
     })
 }

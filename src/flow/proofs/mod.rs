@@ -91,7 +91,9 @@ fn check_outcomes(step: &Step, notes: &mut Notes) {
     if let (Some(first), false) = (without.first(), step.routes.is_empty()) {
         let words = listed(without.iter().copied());
         let what = format!("{} has no route for {words}", step.id);
-        let instead = format!("add them, else the run ends there with `no route for {first} at {}`", step.id);
+        let them = if without.len() == 1 { "it" } else { "them" };
+        let instead =
+            format!("add {them}, else the run ends there with `no route for {first} at {}`", step.id);
         notes.warn(step.routes_at, what, instead);
     }
 }

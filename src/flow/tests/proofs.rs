@@ -35,7 +35,7 @@ const ROUTES: &[Case] = &[
         "      gate_timed_out: STOP\n",
         "",
         &[
-            ": warning: approve has no route for gate_timed_out; add them, else the run ends there with `no route for gate_timed_out at approve`",
+            ": warning: approve has no route for gate_timed_out; add it, else the run ends there with `no route for gate_timed_out at approve`",
         ],
     ),
     ("    timeout: 2d\n", "", &[]),

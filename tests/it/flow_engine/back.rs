@@ -83,6 +83,11 @@ fn a_live_step_is_ended_before_its_work_is_put_back() {
     assert_eq!(runner.finish().status.code(), Some(0));
     assert!(steps(&repo, &run).is_empty());
     assert_eq!(saved(&repo), ["half"]);
+    let words =
+        format!("the step that was under way was ended; its work: git show --first-parent {}", repo.rescue());
+    assert!(out(&output).contains(&words), "{}", told(&output));
+    let undo = repo.aynig(["flow", "rollback", "--undo", &run.slug]);
+    assert_refused(&undo, 1, &["was not rolled back", &format!("aynig flow log {}", run.slug)]);
     assert_eq!((repo.head(&run.work), repo.state(&run.driver)), (repo.head("main"), "flow-gate".to_owned()));
     repo.write("../go", "now");
     repo.aynig_ok(["flow", "resume", &run.slug, "--from", "two"]);

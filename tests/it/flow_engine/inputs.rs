@@ -161,6 +161,7 @@ fn inputs_are_given_at_the_start() {
     place_worktrees(&repo);
     std::fs::write(repo.path.join(".git/ask.yaml"), GATE).expect("a file");
     std::fs::write(repo.path.join(".git/brief"), "walk").expect("a file");
+    std::fs::write(repo.path.join(".git/empty"), "\n").expect("a file");
     let begin = ["flow", "start", ".git/ask.yaml"];
     let drivers = || repo.git(["for-each-ref", "--format=%(refname:lstrip=3)", "refs/heads/run"]);
     for (arguments, words) in [
@@ -169,6 +170,11 @@ fn inputs_are_given_at_the_start() {
         (vec!["--input", "who=me"], vec!["there is no input who", "what, how, why"]),
         (vec!["--input", "what=a", "--input", "what=b"], vec!["what is given twice"]),
         (vec!["--input", "what=@.git/absent"], vec!["could not read .git/absent"]),
+        (
+            vec!["--input", "what="],
+            vec!["--input what is empty, and the flow needs it", "--input what=VALUE"],
+        ),
+        (vec!["--input", "what=@.git/empty"], vec!["--input what is empty, and the flow needs it"]),
         (vec!["--input", "what=a", "--base", "absent"], vec!["--base", "absent"]),
     ] {
         let output = repo.aynig([&begin[..], &arguments].concat());
@@ -228,6 +234,8 @@ fn a_file_that_only_the_checkout_has_is_pointed_out() {
         assert_eq!(check.status.code(), Some(code), "{}", told(&check));
         let start = repo.aynig(["flow", "start", ".git/flow.yaml", "--base", "main"]);
         assert_eq!(start.status.success(), code == 0, "{}", told(&start));
+        let hint = "`aynig flow check --base main .git/flow.yaml` reports all faults";
+        assert_eq!(err(&start).contains(hint), code == 1, "{}", err(&start));
         for output in [check, start] {
             for word in &words {
                 assert!(told(&output).contains(word), "{word}: {}", told(&output));
