@@ -10,7 +10,7 @@ use aynig::contract::ids::BranchName;
 use aynig::contract::retention::age_words;
 use aynig::ops::app::App;
 use aynig::ops::error::Error;
-use aynig::ops::flows::leftovers::drivers;
+use aynig::ops::flows::leftovers::{drivers, workspaces as ended};
 use aynig::ops::inside::persons_only;
 use aynig::ops::runs::leftovers::leftovers;
 use aynig::ops::workspace;
@@ -69,6 +69,7 @@ pub(crate) fn run(app: &App, arguments: &Clean) -> Result<Exit, Error> {
     report.add(workspaces.leftovers(&wanted)?);
     report.add(leftovers(&repo, &wanted)?);
     report.add(drivers(&repo, &wanted)?);
+    report.add(ended(&repo, &workspaces, &wanted)?);
     let failed = report.items.iter().any(|item| item.action == Action::Failed);
     if arguments.json {
         ui::answer_json(&report);

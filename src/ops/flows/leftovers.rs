@@ -1,6 +1,7 @@
-//! Drivers of runs that have ended, for `aynig clean` (CONTRACT 20.35).
+//! Drivers and workspaces of runs that have ended, for `aynig clean` (CONTRACT 20.35).
 //!
-//! Invariant: a driver goes only where its run has ended by the ledger, it rests as ended, and nobody moves it meanwhile.
+//! Invariant: a workspace goes only if the main branch has its work, or if there is none; all of it is saved before.
+//! A driver goes only where its run has ended by the ledger, it rests as ended, and nobody moves it meanwhile.
 //! The ledger keeps the run.
 
 use crate::contract::head::Head;
@@ -13,11 +14,13 @@ use crate::ledger::{Place, Tip, runs as ledgers};
 use crate::model::run::{Run, RunKind};
 use crate::ops::error::Error;
 use crate::runner::clean::{CleanOptions, Item, Kind};
-use crate::words::error_chain;
+use crate::words::{error_chain, shell_quote};
+use crate::workspace::Workspaces;
+use crate::workspace::context::Context;
 
-use super::known_driver;
+use super::{FLOW, known_driver};
 
-/// The age of an ended run, in seconds, from which its driver goes: a day.
+/// The age of an ended run, in seconds, from which its driver and its workspace go: a day.
 const AGE: u64 = 86_400;
 
 /// Lists the drivers of ended runs, and removes those that `wanted` says: at the place that decides the run, and here.
@@ -39,6 +42,71 @@ pub fn drivers(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Item>, Error> {
     Ok(items)
 }
 
+/// Lists the workspaces of ended runs on this host, and removes those that `wanted` says.
+pub fn workspaces(
+    repo: &Repo,
+    workspaces: &Workspaces<'_>,
+    wanted: &CleanOptions,
+) -> Result<Vec<Item>, Error> {
+    let mut items = Vec::new();
+    if !wanted.workspaces {
+        return Ok(items);
+    }
+    for (id, head) in ledgers::all(repo)? {
+        let Ok(tip) = Tip::read_run(repo, id, head) else { continue };
+        let run = &tip.state.run;
+        if run.kind != RunKind::Flow || !run.status.is_ended() {
+            continue;
+        }
+        let Ok(context) = workspaces.find(format!("{}/{FLOW}", run.slug).as_ref()) else { continue };
+        if context.worktree_path.is_dir() {
+            items.push(workspace(repo, workspaces, wanted, run, &context));
+        }
+    }
+    Ok(items)
+}
+
+fn workspace(
+    repo: &Repo,
+    workspaces: &Workspaces<'_>,
+    wanted: &CleanOptions,
+    run: &Run,
+    context: &Context,
+) -> Item {
+    let (slug, age, handle) = (&run.slug, age(wanted, run), context.handle());
+    let mut item = Item::new(Kind::Workspace, handle.as_str());
+    (item.branch, item.age) = (Some(context.branch_name.clone()), Some(age));
+    let remove = format!("aynig workspace remove --apply {handle}");
+    if age < wanted.older_than.unwrap_or(AGE) {
+        return item.stays(format!("run {slug} has ended, and not long ago"), remove);
+    }
+    let Ok(Some(work)) = repo.branch_head(&context.branch()) else {
+        return item.stays(format!("run {slug} has ended, and its work branch is gone"), remove);
+    };
+    let main = wanted.main.as_ref().map(|(_, main)| *main);
+    let has_landed =
+        |main| repo.descends(main, work) || repo.landed(work, main).is_ok_and(|landed| landed.is_some());
+    let why = if work == context.base() {
+        "its work branch is at its base"
+    } else if main.is_some_and(has_landed) {
+        "its work is in the main branch"
+    } else {
+        let why = format!("run {slug} has ended, and its work is not in the main branch");
+        return item.stays(why, format!("aynig land {}", shell_quote(&context.branch_name)));
+    };
+    let why = format!("run {slug} has ended, and {why}");
+    item.goes(why).carried_out(wanted, || match workspaces.remove(context) {
+        Ok(removal) => Ok(removal.archive.map(|archive| format!("its branch is {archive} now"))),
+        Err(refusal) => Err(refusal.message),
+    })
+}
+
+/// Seconds since a run changed last.
+fn age(wanted: &CleanOptions, run: &Run) -> u64 {
+    let seconds = wanted.now.saturating_sub(run.updated_at.millis().div_euclid(1000));
+    u64::try_from(seconds).unwrap_or(0)
+}
+
 /// Whether this is the last state of a driver.
 fn rests(repo: &Repo, commit: CommitId) -> bool {
     let stored = repo.commit(commit).ok();
@@ -52,8 +120,7 @@ fn item(
     run: &Run,
     (place, branch, known): (&Place, &BranchName, CommitId),
 ) -> Item {
-    let seconds = wanted.now.saturating_sub(run.updated_at.millis().div_euclid(1000));
-    let age = u64::try_from(seconds).unwrap_or(0);
+    let age = age(wanted, run);
     let at = match place {
         Place::Here => String::new(),
         Place::Remote(remote) => format!(" at {remote}"),
