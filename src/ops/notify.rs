@@ -159,7 +159,7 @@ pub(super) fn announce_run(repo: &Repo, process: &Process, moved: &Moved<'_>) ->
     let has_ended = moved.previous.as_ref().is_none_or(|previous| *previous != event.state);
     let failed = has_ended && moved.run.run.verdict.is_some_and(|verdict| verdict != Verdict::Succeeded);
     call(repo, process, moved.remote, |states| {
-        let Standing { words, next, .. } = flows::rests(moved.run);
+        let Standing { words, next, .. } = flows::rests(repo, moved.run);
         let waits = WaitsFor::of(&event.message.trailers);
         let stands = (words.as_str(), next, failed);
         let told = Notification::of_run((moved.branch, &event.state), waits.as_ref(), states, stands)?;

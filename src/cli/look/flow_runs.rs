@@ -8,7 +8,7 @@ use aynig::git::Repo;
 use aynig::ops::app::App;
 use aynig::ops::error::Error;
 use aynig::ops::flows::gate::GateView;
-use aynig::ops::flows::standing::End;
+use aynig::ops::flows::standing::{End, Place};
 use aynig::ops::flows::story::story;
 use aynig::ops::flows::view::{StepView, show as view};
 use aynig::ops::flows::{self, FlowRun, Listed};
@@ -140,6 +140,7 @@ fn print(run: &FlowRun) {
     });
     let fork = run.forked_from.zip(run.begins_at.as_ref());
     let fork = fork.map(|(other, step)| format!("a fork of {other} at {step}"));
+    let rests = matches!(run.place, Place::Gate | Place::Paused | Place::Ended);
     let rows = [
         ("run", Some(format!("{}  {}", run.slug, run.label))),
         ("flow", Some(format!("{} (version {})", run.workflow_id, run.workflow_version))),
@@ -149,6 +150,8 @@ fn print(run: &FlowRun) {
         ("question", run.question.clone()),
         ("base", Some(format!("{} {}", run.base_ref, run.base_sha))),
         ("work", work),
+        ("look", run.look.clone().filter(|_| rests)),
+        ("answer", run.answer.clone().filter(|_| rests)),
         ("worktree", run.worktree_path.clone()),
         ("driver", Some(run.driver.clone())),
         ("files", Some(run.run_directory.clone())),
@@ -187,8 +190,7 @@ fn gate(gate: &GateView) -> String {
 
 /// A step in one line.
 pub(crate) fn line(step: &StepView) -> String {
-    let outcome = step.outcome.map(|outcome| serde_json::to_value(outcome).unwrap_or_default());
-    let outcome = outcome.as_ref().and_then(|outcome| outcome.as_str()).unwrap_or(step.going_on());
+    let outcome = step.word.unwrap_or(step.going_on());
     let again = if step.attempt > 1 { format!(" attempt {}", step.attempt) } else { String::new() };
     let visit = if step.visit > 1 { format!(" visit {}", step.visit) } else { String::new() };
     let route = step.route.as_ref().map(|route| format!(" -> {route}")).unwrap_or_default();

@@ -17,7 +17,7 @@ use aynig::ops::flow::{against_base, read, unreported};
 use aynig::ops::flows;
 use aynig::ops::flows::view::show as view;
 use aynig::ops::runs;
-use aynig::words::shell_quote;
+use aynig::words::{shell_quote, shows_rescued};
 
 use super::drive::{Driven, drive};
 use super::workspace::rolled_back;
@@ -123,8 +123,11 @@ fn start(app: &App, repo: &Repo, options: &FlowStart) -> Result<Exit, Error> {
     }
     let faults = notes.iter().any(|note| note.severity == Severity::Fault);
     let (Some(flow), Some(_), false) = (flow, base, faults) else {
-        return Err(Error::failed(format!("{name} has a fault; nothing was started"))
-            .hint(format!("`aynig flow check {name}` reports all faults")));
+        return Err(Error::failed(format!("{name} has a fault; nothing was started")).hint(format!(
+            "`aynig flow check --base {} {}` reports all faults",
+            shell_quote(&options.base),
+            shell_quote(&name)
+        )));
     };
     let inputs = engine::inputs(&app.process.start, &flow, &options.inputs)?;
     let remote = authority(repo, None)?;
@@ -189,11 +192,18 @@ fn roll_back(app: &App, repo: &Repo, options: &FlowRollback) -> Result<Exit, Err
             changed: done.remade.is_some(),
             work_branch: now.branch_name.clone(),
             head_sha: now.head_sha.clone(),
-            rescue_ref: done.remade.as_ref().and_then(|remade| remade.rescue.clone()),
+            rescue_ref: done.remade.as_ref().and_then(|remade| remade.rescue.clone()).or(done.ended),
             kept_path: kept.map(|(path, _)| path.display().to_string()),
             reason: kept.map(|(_, why)| why.clone()),
         });
         return Ok(Exit::Done);
+    }
+    if let Some(ended) = &done.ended {
+        let words = format!("the step that was under way was ended; its work: {}", shows_rescued(ended));
+        ui::answer(&ui::sanitize(&words));
+    }
+    if done.remade.is_none() && done.ended.is_some() {
+        return stands(app, repo, run);
     }
     rolled_back(&done.context, done.remade.as_ref(), &format!("aynig flow rollback --undo {slug}"));
     stands(app, repo, run)

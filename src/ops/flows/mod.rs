@@ -10,7 +10,7 @@
 //! | [`story`] | what happened, from its ledger |
 //! | [`gate`] | its open gate |
 //! | [`drawn`] | a run drawn over its flow |
-//! | [`leftovers`] | drivers of ended runs |
+//! | [`leftovers`] | drivers and workspaces of ended runs |
 
 pub mod drawn;
 pub mod gate;
@@ -20,21 +20,25 @@ pub mod story;
 pub mod view;
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 use serde::Serialize;
 
 use crate::clock;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::engine::driver::Driver as DriverBranch;
-use crate::engine::record::project::{current_step, entry_of};
+use crate::engine::record::project::{context, current_step, entry_of};
 use crate::flow::document::Flow;
+use crate::flow::due::is_parked;
 use crate::flow::verdict::is_undone;
 use crate::git::Repo;
+use crate::journal::directory::RunDirectory;
 use crate::ledger::{Place as LedgerPlace, Tip, content, runs as ledgers};
 use crate::model::ids::{RunId, Slug};
 use crate::model::run::{Run, RunKind};
 use crate::model::state::State;
 use crate::model::step::{Opcode, Step};
+use crate::model::workspace::WorkspaceStatus;
 use crate::runner::authority::Authority;
 use crate::runner::options::Selection;
 use crate::words::error_chain;
@@ -49,7 +53,7 @@ use super::view::driven::DrivenView;
 use super::{runs, settings};
 
 use gate::GateView;
-use standing::{Driver, Facts, Place, Standing};
+use standing::{Driver, Facts, Left, Place, Standing};
 pub use view::FlowRun;
 use view::{UnableView, since};
 
@@ -160,7 +164,7 @@ pub fn list(
         let (run, state) = (&tip.state.run, &tip.state);
         let step = step_of(repo, tip);
         let row = rows.get(&driver(repo, &run.slug)?.to_string());
-        let Standing { place, words, next } = stands(state, step.as_deref(), row);
+        let Standing { place, words, next } = stands(repo, state, step.as_deref(), row);
         Ok(Listed {
             run_id: run.id,
             slug: run.slug.to_string(),
@@ -203,7 +207,8 @@ pub fn driven(repo: &Repo, rows: &[BranchView]) -> Result<Vec<DrivenView>, Error
         let Some(known) = known.filter(|run| run.kind == RunKind::Flow) else { continue };
         let Some(row) = by_slug.get(known.slug.as_str()) else { continue };
         let Ok(tip) = Tip::read(repo, run, head) else { continue };
-        let Standing { words, place, next } = stands(&tip.state, step_of(repo, &tip).as_deref(), Some(row));
+        let Standing { words, place, next } =
+            stands(repo, &tip.state, step_of(repo, &tip).as_deref(), Some(row));
         let run = &tip.state.run;
         let view = DrivenView {
             branch: row.branch.clone(),
@@ -291,12 +296,32 @@ fn waiting_for(state: &State) -> Option<String> {
 }
 
 /// Where a run stands that does not go on by itself. Nothing of its driver counts.
-pub(super) fn rests(state: &State) -> Standing {
-    stands(state, current_step(state, None).as_deref(), None)
+pub(super) fn rests(repo: &Repo, state: &State) -> Standing {
+    stands(repo, state, current_step(state, None).as_deref(), None)
+}
+
+/// The worktree of a run on this host.
+fn worktree(repo: &Repo, state: &State) -> Option<PathBuf> {
+    let context = context(&RunDirectory::of(repo, state.run.id), state)?;
+    context.get("worktree_path")?.as_str().map(PathBuf::from)
+}
+
+/// The remains of an ended run.
+fn left<'a>(repo: &Repo, state: &'a State) -> Left<'a> {
+    let Some(workspace) = state.workspaces.values().next() else { return Left::default() };
+    let is_removed = workspace.status == WorkspaceStatus::Removed;
+    let branch = BranchName::new(workspace.branch_name.as_bytes()).ok();
+    let is_branch = branch.is_some_and(|branch| repo.branch_head(&branch).is_ok_and(|head| head.is_some()));
+    Left {
+        branch: Some(workspace.branch_name.as_str()).filter(|_| is_branch && !is_removed),
+        is_removed,
+        is_here: !is_removed && worktree(repo, state).is_some_and(|path| path.is_dir()),
+        has_remote: !repo.remote_names().is_empty(),
+    }
 }
 
 /// Where a run stands.
-fn stands(state: &State, step: Option<&str>, row: Option<&BranchView>) -> Standing {
+fn stands(repo: &Repo, state: &State, step: Option<&str>, row: Option<&BranchView>) -> Standing {
     let run = &state.run;
     let is_work = |step: &Step| matches!(step.opcode, Opcode::RunAgent | Opcode::RunValidation);
     let answered = step.zip(gate::answered(state)).map(|(step, answer)| format!("{step} ({answer})"));
@@ -310,6 +335,16 @@ fn stands(state: &State, step: Option<&str>, row: Option<&BranchView>) -> Standi
         asks: GateView::of(state).map(|gate| gate.words()),
         rolled_back: is_undone(state) || !state.steps.values().any(is_work),
         proposal: state.workspaces.values().find_map(|workspace| workspace.pr_url.as_deref()),
+        is_late: gate::open(state)
+            .and_then(|approval| approval.expires_at)
+            .is_some_and(|at| at.millis() < clock::wall_millis()),
+        waits_because: state
+            .steps
+            .values()
+            .next_back()
+            .filter(|last| is_parked(last))
+            .and_then(|last| last.evidence.as_deref()),
+        left: if run.status.is_ended() { left(repo, state) } else { Left::default() },
         driver: row.map(|row| Driver {
             kind: row.label(),
             lease: row.lease.as_ref().map(|lease| (lease.runner.as_str(), lease.expires_at)),

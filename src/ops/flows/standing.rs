@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::clock;
 use crate::contract::unable::Unable;
 use crate::model::run::{RunStatus, Verdict};
+use crate::words::shell_quote;
 
 /// What a run is doing, or waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -84,8 +85,27 @@ pub(super) struct Facts<'a> {
     pub(super) rolled_back: bool,
     /// The address of its proposal.
     pub(super) proposal: Option<&'a str>,
+    /// Whether the time limit of its gate is over.
+    pub(super) is_late: bool,
+    /// The reason for which the last attempt of the step is tried again later.
+    pub(super) waits_because: Option<&'a str>,
+    /// The remains of the run after its end.
+    pub(super) left: Left<'a>,
     /// Its driver. `None` if there is no such branch here.
     pub(super) driver: Option<Driver<'a>>,
+}
+
+/// The remains of an ended run.
+#[derive(Debug, Default)]
+pub(super) struct Left<'a> {
+    /// Its work branch, if it is a branch of this clone.
+    pub(super) branch: Option<&'a str>,
+    /// Whether its workspace was removed.
+    pub(super) is_removed: bool,
+    /// Whether the worktree of its workspace is on this host.
+    pub(super) is_here: bool,
+    /// Whether there is a remote to publish to.
+    pub(super) has_remote: bool,
 }
 
 /// What the survey says about a driver.
@@ -124,6 +144,7 @@ impl Facts<'_> {
                 let why = self.waiting_for.unwrap_or("a person carries it on");
                 self.at(Place::Paused, format!("paused at {step}: {why}"), &["flow resume"])
             }
+            _ if self.is_late => self.driven(&format!("{step} (the time limit of its gate is over)")),
             _ => match self.waiting_for.or(self.asks.as_deref()).filter(|_| self.asks.is_some()) {
                 Some(asked) => {
                     let words = format!("waits at {step} for {asked}");
@@ -153,13 +174,22 @@ impl Facts<'_> {
         let words = format!("ended: {word}{}", how.unwrap_or_default());
         let is_through = self.termination == Some("completed");
         let resume = if is_through { "flow resume --from STEP" } else { "flow resume" };
-        let next: &[&str] = match self.verdict {
-            Some(Verdict::Succeeded) if self.proposal.is_none() => &["publish"],
-            Some(Verdict::Succeeded) => &["flow log"],
-            _ if self.rolled_back => &["flow log", resume],
-            _ => &["flow log", resume, "flow rollback"],
-        };
-        self.at(Place::Ended, words, next)
+        let left = &self.left;
+        let succeeded = self.verdict == Some(Verdict::Succeeded);
+        let mut next = Vec::new();
+        if succeeded && self.proposal.is_none() {
+            next.extend(left.branch.map(|branch| format!("aynig land {}", shell_quote(branch))));
+            next.extend((left.has_remote && !left.is_removed).then(|| self.command("publish")));
+        }
+        if !succeeded || next.is_empty() {
+            next.push(self.command("flow log"));
+        }
+        if !succeeded && !left.is_removed {
+            next.push(self.command(resume));
+            next.extend((!self.rolled_back).then(|| self.command("flow rollback")));
+        }
+        next.extend(left.is_here.then(|| format!("aynig workspace remove --apply {}/flow", self.slug)));
+        Standing { place: Place::Ended, words, next }
     }
 
     /// A run that is neither ended nor paused, and asks nobody: its driver decides.
@@ -191,14 +221,15 @@ impl Facts<'_> {
             }
             ("parked", _) => {
                 let until = driver.not_before.map(|until| format!(" at {}", clock::format_utc(until)));
-                let why = if unable.is_empty() { String::new() } else { format!("; {unable}") };
+                let because = self.waits_because.filter(|_| unable.is_empty()).unwrap_or(&unable);
+                let why = if because.is_empty() { String::new() } else { format!("; {because}") };
                 let words = format!("{step} is due{}{why}", until.unwrap_or_default());
                 let elsewhere = if unable.is_empty() {
                     ""
                 } else {
                     "; another host may run it at once, this one if it is resumed"
                 };
-                let next: &[&str] = if unable.is_empty() { &[] } else { &["flow resume"] };
+                let next: &[&str] = if because.is_empty() { &[] } else { &["flow resume"] };
                 self.at(Place::Parked, format!("{words}{elsewhere}"), next)
             }
             (_, _) if driver.moves => {
@@ -249,7 +280,10 @@ mod tests {
             let driver = Driver { kind, unable: &unable, not_before: Some(0), ..Driver::default() };
             Facts { driver: Some(driver), ..facts(Running, kind) }
         };
-        let rows: [(Facts<'_>, Place, &str, &[&str]); 14] = [
+        let left = |left| Facts { left, ..done() };
+        let all =
+            Left { branch: Some("work/0a1b2c3d/flow"), is_here: true, has_remote: true, is_removed: false };
+        let rows: [(Facts<'_>, Place, &str, &[&str]); 19] = [
             (facts(Running, "working"), Place::Working, "host-a works on fix", &[]),
             (facts(Running, "expired"), Place::Due, "host-a worked on fix and is gone", &["aynig run"]),
             (facts(Running, "ready"), Place::Due, "fix is due", &["aynig run"]),
@@ -290,7 +324,44 @@ mod tests {
                 "tokens: 9 of 8",
                 &["aynig flow resume 0a1b2c3d"],
             ),
-            (done(), Place::Ended, "ended: succeeded", &["aynig publish 0a1b2c3d"]),
+            (
+                Facts { is_late: true, ..Facts { driver: facts(Running, "ready").driver, ..gate() } },
+                Place::Due,
+                "fix (the time limit of its gate is over) is due",
+                &["aynig run"],
+            ),
+            (
+                Facts { waits_because: Some("claude asks to be run later"), ..facts(Running, "parked") },
+                Place::Parked,
+                "fix is due; claude asks to be run later",
+                &["aynig flow resume 0a1b2c3d"],
+            ),
+            (done(), Place::Ended, "ended: succeeded", &["aynig flow log 0a1b2c3d"]),
+            (
+                left(all),
+                Place::Ended,
+                "ended: succeeded",
+                &[
+                    "aynig land work/0a1b2c3d/flow",
+                    "aynig publish 0a1b2c3d",
+                    "aynig workspace remove --apply 0a1b2c3d/flow",
+                ],
+            ),
+            (
+                left(Left { is_removed: true, has_remote: true, ..Left::default() }),
+                Place::Ended,
+                "ended: succeeded",
+                &["aynig flow log 0a1b2c3d"],
+            ),
+            (
+                Facts {
+                    left: Left { is_removed: true, ..Left::default() },
+                    ..ended(Failed, Verdict::Failed)
+                },
+                Place::Ended,
+                "ended: failed",
+                &["aynig flow log 0a1b2c3d"],
+            ),
             (
                 Facts { proposal: Some("https://x"), ..done() },
                 Place::Ended,

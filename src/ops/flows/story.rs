@@ -7,12 +7,13 @@ use serde_json::Value;
 
 use super::gate::{answer_word, person};
 use super::view::{StepView, steps};
-use crate::flow::document::word_of;
+use crate::flow::due::PARKED;
 use crate::git::Repo;
 use crate::ledger::Tip;
 use crate::ledger::history::operations;
 use crate::model::event::{Body, Event, WorkspaceChanged};
 use crate::model::ids::ApprovalId;
+use crate::model::run::RunStatus;
 use crate::model::step::{Opcode, Outcome};
 use crate::ops::error::Error;
 use crate::ops::runs;
@@ -167,13 +168,17 @@ impl Entry {
 
 /// A step in words: its outcome and route, and the evidence.
 fn step_words(step: &StepView) -> String {
-    let Some(outcome) = step.outcome else { return format!("{} {}", step.id, step.going_on()) };
+    let Some(word) = step.word else { return format!("{} {}", step.id, step.going_on()) };
     let evidence = step.evidence.as_ref().map(|evidence| format!(": {evidence}")).unwrap_or_default();
     if step.opcode == Opcode::Stop {
         return format!("{} ends the run{evidence}", step.id);
     }
-    let route = step.route.as_ref().map_or_else(|| " (no route)".to_owned(), |route| format!(" -> {route}"));
-    format!("{} {}{route}{evidence}", step.id, word_of(outcome))
+    let route = match &step.route {
+        Some(route) => format!(" -> {route}"),
+        None if word == PARKED => String::new(),
+        None => " (no route)".to_owned(),
+    };
+    format!("{} {word}{route}{evidence}", step.id)
 }
 
 /// An event in words. `None` for one that says nothing to people, or whose step says it.
@@ -188,8 +193,12 @@ fn told(event: &Event) -> Option<(&'static str, String)> {
             let patch = &body.patch;
             let verdict = patch.verdict.flatten().map(|verdict| format!("ended: {}", verdict.word()));
             let status = patch.status.map(|status| status.word().to_owned());
-            let how = patch.termination.clone().flatten().filter(|how| how != "completed");
-            let waits = patch.waiting_for.clone().flatten().map(|whom| format!("waits for {whom}"));
+            let word = patch.verdict.flatten().map(|verdict| verdict.word());
+            let how = patch.termination.clone().flatten();
+            let how = how.filter(|how| how != "completed" && Some(how.as_str()) != word);
+            let is_paused = patch.status == Some(RunStatus::Paused);
+            let waits = patch.waiting_for.clone().flatten();
+            let waits = waits.map(|why| if is_paused { why } else { format!("waits for {why}") });
             let parts: Vec<String> = verdict.or(status).into_iter().chain(how).chain(waits).collect();
             if parts.is_empty() {
                 return None;

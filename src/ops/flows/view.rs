@@ -10,10 +10,12 @@ use super::gate::{self, GateView};
 use super::standing::{End, Place, Standing};
 use super::{driver, driver_row, stands, step_of, waiting_for};
 use crate::clock;
+use crate::contract::ids::CommitId;
 use crate::contract::unable::Unable;
 use crate::engine::record::manifest::Manifest;
 use crate::engine::record::project::context;
 use crate::engine::record::{attempts, project};
+use crate::flow::due::end_word;
 use crate::git::Repo;
 use crate::journal::artifacts::{is_here, place};
 use crate::journal::directory::RunDirectory;
@@ -102,6 +104,12 @@ pub struct FlowRun {
     pub steps: Vec<StepView>,
     /// The context of its workspace.
     pub workspace: Value,
+    /// The command that shows the work, if its commits are here.
+    #[serde(skip)]
+    pub look: Option<String>,
+    /// The file with the last answer of an agent, else the last report of validators; or the host that has it.
+    #[serde(skip)]
+    pub answer: Option<String>,
 }
 
 /// A host that handed a step back.
@@ -143,6 +151,9 @@ pub struct StepView {
     pub host: Option<String>,
     /// The directory of its files on this host.
     pub directory: Option<String>,
+    /// How it ended, in a word for people.
+    #[serde(skip)]
+    pub word: Option<&'static str>,
 }
 
 /// A file of a step.
@@ -191,12 +202,15 @@ fn view(
 ) -> FlowRun {
     let (state, run) = (&tip.state, &tip.state.run);
     let step = step_of(repo, tip);
-    let Standing { place, words, next } = stands(state, step.as_deref(), row.as_ref());
+    let Standing { place, words, next } = stands(repo, state, step.as_deref(), row.as_ref());
     let workspace = context(directory, state).unwrap_or(Value::Null);
     let text = |field: &str| workspace.get(field).and_then(Value::as_str).map(str::to_owned);
     let flow = run.flow.as_ref();
     let lease = row.as_ref().and_then(|row| row.lease.as_ref());
+    let steps = steps(state, directory);
     FlowRun {
+        look: look(repo, state),
+        answer: answer(&steps),
         run_id: run.id,
         slug: run.slug.to_string(),
         driver,
@@ -229,9 +243,30 @@ fn view(
         expires_at: lease.map(|lease| Time(lease.expires_at)),
         not_before: row.as_ref().and_then(|row| row.not_before).map(Time),
         unable: row.iter().flat_map(|row| &row.unable).map(UnableView::of).collect(),
-        steps: steps(state, directory),
+        steps,
         workspace,
     }
+}
+
+/// The command that shows the work of a run in any clone that has its commits.
+fn look(repo: &Repo, state: &State) -> Option<String> {
+    let workspace = state.workspaces.values().next()?;
+    let [base, head] = [&workspace.base_sha, &workspace.head_sha].map(CommitId::parse_hex);
+    let (base, head) = (base?, head?);
+    let is_here = repo.commit(base).is_ok() && repo.commit(head).is_ok();
+    (is_here && base != head).then(|| format!("git diff {} {}", base.short(), head.short()))
+}
+
+/// The file with the last answer of an agent, else the last report of validators; or the host that has it.
+fn answer(steps: &[StepView]) -> Option<String> {
+    let newest = |opcode: Opcode, role: &str| {
+        let mut of_opcode = steps.iter().rev().filter(|step| step.opcode == opcode);
+        of_opcode.find_map(|step| Some((step, step.artifacts.iter().find(|one| one.role == role)?)))
+    };
+    let (step, file) = newest(Opcode::RunAgent, "runner_final_response")
+        .or_else(|| newest(Opcode::RunValidation, "validation_report"))?;
+    let host = step.host.as_deref().unwrap_or("another host");
+    Some(if file.available { file.path.clone() } else { format!("of {}, on {host}", step.id) })
 }
 
 impl StepView {
@@ -325,6 +360,7 @@ fn step_view(
         evidence: step.evidence.clone(),
         host: step.host.clone(),
         directory: recorded.map(|(path, _)| path.clone()),
+        word: end_word(step),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The remains of a run: its line in `aynig status`, and its driver, which `aynig clean` removes.
 
+use super::agent::with_agent;
 use super::hosts::Field;
 use super::*;
 
@@ -121,4 +122,71 @@ fn a_driver_goes_at_the_remote_that_decides_and_in_no_other_place() {
     copy.git(["branch", &run.driver]);
     let other = out(&copy.aynig_ok(["clean", "--runs", "--older-than", "0s", "--apply"]));
     assert!(!other.contains("driver"), "{other}");
+}
+
+const WRITE: &str = "  - id: write
+    opcode: RUN_AGENT
+    agent: scripted
+    prompt: write
+    routes: {completed: STOP, error: STOP}
+";
+
+fn next(repo: &Repo, run: &Started) -> Vec<String> {
+    let shown = json(&repo.aynig_ok(["flow", "show", &run.slug, "--json"]));
+    let next = shown["next"].as_array().expect("a list").iter();
+    next.map(|one| one.as_str().expect("a command").to_owned()).collect()
+}
+
+/// CONTRACT 20.14
+#[test]
+fn each_command_that_an_end_names_works() {
+    let repo = with_agent("cat >/dev/null; echo made >made; echo written");
+    let run = start(&repo, &flow("write", WRITE));
+    repo.aynig_ok(["run", "--drain"]);
+    let land = format!("aynig land {}", run.work);
+    let remove = format!("aynig workspace remove --apply {}/flow", run.slug);
+    assert_eq!(next(&repo, &run), [land.clone(), remove.clone()]);
+    repo.git(["remote", "add", "origin", "."]);
+    assert_eq!(next(&repo, &run), [land.clone(), format!("aynig publish {}", run.slug), remove.clone()]);
+    repo.git(["remote", "remove", "origin"]);
+    let show = out(&repo.aynig_ok(["flow", "show", &run.slug]));
+    let line = |name: &str| show.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let look: Vec<&str> = line("look").expect("a line").split(' ').skip(1).collect();
+    assert!(repo.git(look).contains("+made"), "{show}");
+    let answer = std::fs::read_to_string(line("answer").expect("a line")).expect("a file");
+    assert_eq!(answer.trim(), "written");
+    for command in [land, remove] {
+        repo.aynig_ok(command.split(' ').skip(1));
+    }
+    assert!(repo.path.join("made").exists() && !run.worktree.exists());
+    assert_eq!(next(&repo, &run), [format!("aynig flow log {}", run.slug)]);
+}
+
+/// CONTRACT 20.35
+#[test]
+fn the_workspace_of_an_ended_run_goes_when_its_work_has_landed() {
+    let repo = with_agent("cat >/dev/null; echo made >made");
+    let run = start(&repo, &flow("write", WRITE));
+    repo.aynig_ok(["run", "--drain"]);
+    let clean = |arguments: &[&str]| {
+        let all = [&["clean", "--workspaces", "--json", "--apply"], arguments].concat();
+        let items = json(&repo.aynig_ok(all))["items"].as_array().expect("a list").clone();
+        let own = items.into_iter().find(|item| item["name"] == format!("{}/flow", run.slug));
+        own.expect("the workspace")
+    };
+    assert_eq!(clean(&[])["fate"], "stays", "it has ended a moment ago");
+    let stays = clean(&["--older-than", "0s"]);
+    assert_eq!(
+        (&stays["fate"], &stays["next"]),
+        (&"stays".into(), &format!("aynig land {}", run.work).into())
+    );
+    assert!(run.worktree.is_dir());
+    repo.aynig_ok(["land", &run.work]);
+    assert_eq!(clean(&["--older-than", "0s"])["fate"], "removed");
+    assert!(!run.worktree.exists());
+    let put_back = start(&repo, &flow("write", WRITE));
+    repo.aynig_ok(["run", "--drain"]);
+    repo.aynig_ok(["flow", "rollback", &put_back.slug]);
+    repo.aynig_ok(["clean", "--workspaces", "--older-than", "0s", "--apply"]);
+    assert!(!put_back.worktree.exists());
 }

@@ -27,6 +27,8 @@ fn a_paused_run_begins_no_step_until_it_is_resumed() {
     repo.aynig_ok(["run", "--drain"]);
     assert_eq!(steps(&repo, &run), ["undo completed ask", "ask"]);
     repo.aynig_ok(["flow", "stop", &run.slug]);
+    let log = out(&repo.aynig_ok(["flow", "log", &run.slug]));
+    assert!(log.contains("paused: Test Person paused it") && log.contains("ended: stopped  "), "{log}");
     assert_eq!(repo.state(&run.driver), "flow-done");
     assert_eq!(end(&repo, &run), ["stopped", "stopped", "stopped"]);
     let again = repo.aynig(["flow", "stop", &run.slug]);
@@ -106,4 +108,25 @@ fn a_rollback_that_fails_is_an_outcome_with_a_route() {
         assert!(saved.iter().any(|name| repo.show(&format!("{name}:made")).trim() == "made"), "{saved:?}");
         assert_eq!(end(&repo, &run)[1], "stopped");
     }
+}
+
+/// CONTRACT 20.14, 20.31
+#[test]
+fn a_stalled_driver_names_the_command_that_carries_its_run_on() {
+    let repo = Repo::new();
+    let run = start(&repo, &flow("undo", LOOP));
+    // As an older version left it.
+    let message = "stalled\n\ndwp-state: stalled\ndwp-origin-state: flow-step\naynig-cancel: stall\n";
+    let tree = format!("{}^{{tree}}", run.driver);
+    let stalled = repo.git(["commit-tree", &tree, "-p", &run.driver, "-m", message]);
+    repo.git(["update-ref", &format!("refs/heads/{}", run.driver), &stalled]);
+    let resume = format!("aynig flow resume {}", run.slug);
+    let status = out(&repo.aynig_ok(["status", &run.driver]));
+    let show = out(&repo.aynig_ok(["flow", "show", &run.slug]));
+    for words in [status, show] {
+        assert!(words.contains(&resume) && !words.contains("--retry"), "{words}");
+    }
+    repo.aynig_ok(["flow", "resume", &run.slug]);
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&repo, &run), ["undo completed ask", "ask"]);
 }

@@ -71,6 +71,13 @@ fn an_answer_after_the_time_limit_is_refused() {
     let run = start(&repo, &flow("ask", &timed(1)));
     repo.aynig_ok(["run"]);
     wait_past(&limit(&repo, &run));
+    let shown = json(&repo.aynig_ok(["flow", "show", &run.slug, "--json"]));
+    assert_eq!(
+        (&shown["place"], &shown["next"]),
+        (&"due".into(), &serde_json::json!(["aynig run"])),
+        "{shown}"
+    );
+    assert!(shown["words"].as_str().is_some_and(|words| words.contains("time limit")), "{shown}");
     for verb in ["approve", "reject"] {
         let (code, words) = refused(&repo, &["flow", verb, &run.slug]);
         assert_eq!(code, Some(1), "{words}");

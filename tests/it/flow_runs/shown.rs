@@ -126,7 +126,7 @@ fn a_gate_shows_its_question_and_how_to_answer() {
 #[test]
 fn an_ended_run_names_its_verdict_and_the_next_command() {
     for (status, verdict, how, next) in [
-        (RunStatus::Completed, Verdict::Succeeded, "completed", "aynig publish"),
+        (RunStatus::Completed, Verdict::Succeeded, "completed", "aynig flow log"),
         (RunStatus::Failed, Verdict::Rejected, "completed", "aynig flow rollback"),
         (RunStatus::Failed, Verdict::Failed, "error: no route", "aynig flow rollback"),
         (RunStatus::Stopped, Verdict::Stopped, "stopped by a person", "aynig flow rollback"),
