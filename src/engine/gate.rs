@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use bstr::ByteSlice;
+use bstr::{BString, ByteSlice};
 
 use crate::contract::deferred::{delivered, is_for};
 use crate::contract::ids::{BranchName, CommitId};
@@ -15,6 +15,7 @@ use crate::git::objects::commits::Stored;
 use crate::ledger::{Ledger, Masks, Place};
 use crate::model::approval::{Approval, Tool};
 use crate::model::by::By;
+use crate::model::decide::texts::cut;
 use crate::model::decide::{Command, StepStart};
 use crate::model::ids::StepId;
 use crate::model::state::State;
@@ -36,8 +37,9 @@ use super::{Engine, FLOW, now};
 /// The trailer of an answer that names the gate.
 const ANSWERED: &str = "aynig-gate";
 
-/// How many changed paths a question names.
+/// How many changed paths a question names, and how long each may be, in bytes.
 const MOST_PATHS: usize = 50;
+const LONGEST_PATH: usize = 400;
 
 /// The step before a gate, and how it ended.
 fn evidence(state: &State) -> Value {
@@ -313,7 +315,12 @@ impl Engine<'_> {
         let trees = tree(&state.run.base_sha).zip(head.and_then(tree));
         let all = trees.and_then(|(base, head)| self.repo.differences(base, head).ok());
         all.map_or(Value::Null, |all| {
-            let paths: Vec<String> = all.iter().take(MOST_PATHS).map(|one| one.path.to_string()).collect();
+            let shown = |path: &BString| {
+                let mut path = path.to_string();
+                cut(&mut path, LONGEST_PATH);
+                path
+            };
+            let paths: Vec<String> = all.iter().take(MOST_PATHS).map(|one| shown(&one.path)).collect();
             json!({ "files": all.len(), "paths": paths })
         })
     }

@@ -6,6 +6,7 @@
 use crate::git::contents::rescue::Situation;
 use crate::ledger::LedgerError;
 use crate::ledger::tip::ledger_ref;
+use crate::model::decide::texts::cut;
 use crate::model::run::Run;
 use crate::model::step::{Opcode, Outcome};
 use crate::workspace::refusal::{Refusal, Why};
@@ -14,10 +15,23 @@ use crate::workspace::{Change, settles, unsettled_words};
 use super::attempt::{Carried, Course, Scene};
 use super::{Engine, FLOW, remote_of};
 
+/// How many violations a step records, and how long each may be, in bytes.
+const MOST_VIOLATIONS: usize = 100;
+const LONGEST_VIOLATION: usize = 400;
+
 impl Carried {
     /// Notes violations, in words. They make the outcome.
     pub(super) fn violated(&mut self, more: Vec<String>, opcode: Opcode) {
+        let room = MOST_VIOLATIONS.saturating_sub(self.record.violations.len());
+        let left = more.len().saturating_sub(room);
+        let more = more.into_iter().take(room).map(|mut one| {
+            cut(&mut one, LONGEST_VIOLATION);
+            one
+        });
         self.record.violations.extend(more);
+        if left > 0 {
+            self.record.violations.push(format!("and {left} more"));
+        }
         if !self.record.violations.is_empty() {
             let judges = opcode == Opcode::Evaluate;
             self.outcome = if judges { Outcome::Unsafe } else { Outcome::KilledPolicy };

@@ -163,6 +163,18 @@ pub enum LedgerError {
         /// How many times it was tried.
         tries: u32,
     },
+    /// An operation that no reader would accept.
+    #[error(
+        "{what} would have {length} bytes, and at most {most} are read: nothing was written. Put long texts into files"
+    )]
+    TooLong {
+        /// What is too long.
+        what: String,
+        /// Its length, in bytes.
+        length: usize,
+        /// The most.
+        most: usize,
+    },
     /// Secrets cannot be masked, or what is replicated is not clear.
     #[error("{0}; nothing was written")]
     Masks(String),

@@ -14,7 +14,7 @@ use super::error::LedgerError;
 use super::place::Place;
 use crate::contract::ids::CommitId;
 use crate::git::Repo;
-use crate::model::decide::texts::change_value;
+use crate::model::decide::texts::{MAX_TEXT, change_value, cut};
 use crate::model::decide::{Command, NewRun};
 use crate::model::run::Replicate;
 
@@ -126,11 +126,15 @@ impl Masks {
         new
     }
 
-    /// Masks the free texts of commands.
+    /// Masks the free texts of commands, and cuts those off that are too long for an event.
     #[must_use]
     pub fn commands(&self, commands: &[Command]) -> Vec<Command> {
         let mut commands = commands.to_vec();
-        commands.iter_mut().for_each(|command| command.change_texts(&|text| self.text(text)));
+        let change = |text: &mut String| {
+            self.text(text);
+            cut(text, MAX_TEXT);
+        };
+        commands.iter_mut().for_each(|command| command.change_texts(&change));
         commands
     }
 

@@ -13,9 +13,9 @@ use super::check::check_since;
 use super::content::{self, Content};
 use super::error::LedgerError;
 use super::masks::Masks;
-use super::message;
+use super::message::{self, MAX_MESSAGE};
 use super::place::Place;
-use super::tip::{Tip, ledger_ref};
+use super::tip::{MAX_FILE, Tip, ledger_ref};
 use crate::clock;
 use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId};
@@ -25,6 +25,7 @@ use crate::git::objects::commits::NewCommit;
 use crate::git::remote::PATIENCE;
 use crate::git::{RefChange, RefError, Repo, Swap, Together};
 use crate::model::decide::{Command, Decided, NewRun, Op, Rules, begin, decide};
+use crate::model::event::MAX_LINE;
 use crate::model::ids::RunId;
 use crate::model::state::State;
 
@@ -468,13 +469,29 @@ pub(super) fn write(
     contents: &BTreeMap<String, Content>,
 ) -> Result<CommitId, LedgerError> {
     let mut files = content::files(&decided.events, decided.state.run.replicate, contents);
-    files.extend(decided.changed.iter().map(|entry| (entry.path(), decided.state.content(entry))));
-    let tree = repo.edit_tree(tip.map(|tip| tip.tree), &files)?;
+    let changed: Vec<_> =
+        decided.changed.iter().map(|entry| (entry.path(), decided.state.content(entry))).collect();
     let before: Option<&State> = tip.map(|tip| &tip.state);
     let message = message::encode(before, decided, op.id);
+    check_lengths(&changed, &message)?;
+    files.extend(changed);
+    let tree = repo.edit_tree(tip.map(|tip| tip.tree), &files)?;
     let parents: Vec<CommitId> = tip.map(|tip| tip.id).into_iter().collect();
     let new = NewCommit { tree, parents: &parents, message: &message, attempt: None };
     Ok(repo.write_commit(&new)?)
+}
+
+/// Refuses an operation that no reader of the ledger would accept.
+fn check_lengths(changed: &[(String, Option<Vec<u8>>)], message: &[u8]) -> Result<(), LedgerError> {
+    let files = changed.iter().map(|(path, content)| {
+        let length = content.as_ref().map_or(0, Vec::len);
+        (path.clone(), length, usize::try_from(MAX_FILE).unwrap_or(usize::MAX))
+    });
+    let lines = message.lines().filter(|line| line.starts_with(b"{"));
+    let events = lines.map(|line| ("an event of it".to_owned(), line.len(), MAX_LINE));
+    let whole = [("its message".to_owned(), message.len(), MAX_MESSAGE)];
+    let too_long = files.chain(events).chain(whole).find(|(_, length, most)| length > most);
+    too_long.map_or(Ok(()), |(what, length, most)| Err(LedgerError::TooLong { what, length, most }))
 }
 
 /// Whether a remote took a new run although its answer was lost.

@@ -54,6 +54,7 @@ impl From<LedgerError> for Refusal {
                 Why::NotFound
             }
             LedgerError::Refused(_)
+            | LedgerError::TooLong { .. }
             | LedgerError::Elsewhere { .. }
             | LedgerError::Foreign { .. }
             | LedgerError::Version { .. }

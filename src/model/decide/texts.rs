@@ -15,6 +15,31 @@ use crate::model::step::Record;
 /// Replaces a text by another one, in place.
 pub type Change<'a> = &'a dyn Fn(&mut String);
 
+/// The longest free text of an event, in bytes as JSON has it.
+pub const MAX_TEXT: usize = 64 * 1024;
+
+/// Cuts a text off that has more than `most` bytes as JSON has it.
+pub fn cut(text: &mut String, most: usize) {
+    const MARK: &str = "…";
+    let mut length = 0;
+    let mut fits = 0;
+    for (at, one) in text.char_indices() {
+        if length + MARK.len() <= most {
+            fits = at;
+        }
+        length += match one {
+            '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+            one if u32::from(one) < 0x20 => 6,
+            one => one.len_utf8(),
+        };
+        if length > most {
+            text.truncate(fits);
+            text.push_str(MARK);
+            return;
+        }
+    }
+}
+
 impl NewRun {
     /// Changes its free texts.
     pub fn change_texts(&mut self, change: Change<'_>) {
@@ -123,5 +148,31 @@ pub fn change_value(value: &mut Value, change: Change<'_>) {
         Value::Array(values) => values.iter_mut().for_each(|value| change_value(value, change)),
         Value::Object(map) => change_map(map, change),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CONTRACT 16.4
+    #[test]
+    fn texts_are_cut_by_their_length_as_json() {
+        for (given, most, wanted) in [
+            ("", 3, ""),
+            ("abcd", 4, "abcd"),
+            ("abcde", 4, "a…"),
+            ("ab\n\n", 6, "ab\n\n"),
+            ("ab\n\n\n", 6, "ab…"),
+            ("\u{1}\u{1}", 12, "\u{1}\u{1}"),
+            ("\u{1}\u{1}", 11, "\u{1}…"),
+            ("éé\"", 5, "é…"),
+        ] {
+            let mut text = given.to_owned();
+            cut(&mut text, most);
+            assert_eq!(text, wanted, "{given:?} {most}");
+            let json = serde_json::to_string(&text).expect("a text");
+            assert!(json.len() - 2 <= most, "{json}");
+        }
     }
 }

@@ -14,9 +14,10 @@ impl From<LedgerError> for Error {
             LedgerError::Unknown(_) | LedgerError::Ambiguous { .. } | LedgerError::Deleted { .. } => {
                 new(Kind::NotFound)
             }
-            LedgerError::Refused(_) | LedgerError::Elsewhere { .. } | LedgerError::Foreign { .. } => {
-                new(Kind::Failed)
-            }
+            LedgerError::Refused(_)
+            | LedgerError::TooLong { .. }
+            | LedgerError::Elsewhere { .. }
+            | LedgerError::Foreign { .. } => new(Kind::Failed),
             LedgerError::Version { .. } => {
                 new(Kind::Failed).hint("nothing was changed; the version of aynig that made it reads it")
             }

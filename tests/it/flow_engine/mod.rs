@@ -41,6 +41,7 @@ mod afterwards;
 mod agent;
 mod back;
 mod broken_worktree;
+mod bulky;
 mod changed_settings;
 mod control;
 mod crashes;
