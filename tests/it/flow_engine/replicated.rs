@@ -42,7 +42,7 @@ fn carried(repo: &Repo) -> Started {
             "echo {WORK} >work; echo '{{\"type\":\"message.assistant.delta\",\"content\":\"{TRANSCRIPT}\"}}'; say {ANSWER}"
         ),
     );
-    repo.git(["config", "aynig.validator.tests", &format!("echo {LOG}; exit 1")]);
+    repo.git(["config", "aynig.validator.tests", &format!("echo {LOG}; echo last; exit 1")]);
     let run = start_with(repo, &text(), &["--input", &format!("what={INPUT}")]);
     repo.aynig_ok(["run", "--drain"]);
     assert_eq!(json(&repo.aynig_ok(["flow", "show", &run.slug, "--json"]))["place"], "gate");
