@@ -1,7 +1,6 @@
 //! One attempt of a driver: from what is due to the transaction that ends it (CONTRACT 20.3).
 
 use std::collections::BTreeMap;
-use std::thread;
 
 use crate::clock::Stopwatch;
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
@@ -168,24 +167,12 @@ impl Engine<'_> {
     }
 
     fn carry_out(&self, attempt: &Attempt) -> Result<Ended, Refusal> {
-        let below = attempt.branch.to_string();
-        let below = below.strip_prefix(&self.run_prefix).unwrap_or_default();
-        if let Ok(work) = BranchName::new(format!("{}{below}", self.workspaces.options.prefix).as_bytes()) {
-            self.workspaces.ask_ahead(work);
-        }
         let (mut ledger, driver, flow) = self.opened(attempt)?;
         let holder = Holder::Attempt(&attempt.id);
         if ledger.tip().state.run.status == RunStatus::Running {
             let state = ledger.tip().state.clone();
             match due(&flow, &state.run, &state.steps) {
-                Due::Step { step, .. } => {
-                    if !matches!(step.act, Act::Gate(_) | Act::Rollback) {
-                        // It is there when the first program is started, and nothing waits for it.
-                        let watchdog = self.watchdog.clone();
-                        thread::spawn(move || watchdog.ready());
-                    }
-                    return self.step(&mut ledger, &driver, (&flow, step), attempt);
-                }
+                Due::Step { step, .. } => return self.step(&mut ledger, &driver, (&flow, step), attempt),
                 Due::Answer { step, number } => {
                     return self.answer(&mut ledger, &driver, (&flow, step, number), attempt);
                 }

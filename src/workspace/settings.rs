@@ -6,13 +6,11 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::thread;
 
 use uuid::Uuid;
 
-use crate::contract::ids::BranchName;
 use crate::git::repo::listing::Executing;
-use crate::git::worktrees::registration::{Registered, Workplace};
+use crate::git::worktrees::registration::Workplace;
 
 use super::Workspaces;
 use super::context::Context;
@@ -58,21 +56,6 @@ impl Workspaces<'_> {
         Err(refusal
             .hint("a setting that is wanted belongs into your own configuration: `git config --global`")
             .hint(format!("`aynig workspace snapshot --accept {}` takes all as it is now", context.handle())))
-    }
-
-    /// Asks git on a thread of its own which settings apply to the worktree of a workspace with this branch. Whoever needs
-    /// them later waits only for the rest.
-    pub fn ask_ahead(&self, branch: BranchName) {
-        let store = self.repo.store();
-        thread::spawn(move || {
-            let repo = store.handle();
-            let all = repo.workspace_worktrees().unwrap_or_default();
-            let is_its = |one: &&Registered| one.workspace().is_some_and(|mark| mark.branch == branch);
-            let asked = all.iter().find(is_its).map(|its| repo.watched_settings(&its.checkout.place.git_dir));
-            if let Some(Err(error)) = asked {
-                tracing::debug!(%error, %branch, "the settings of a workspace are asked for again");
-            }
-        });
     }
 
     /// The settings that execute, as they apply to the worktree of a workspace.
