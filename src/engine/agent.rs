@@ -171,7 +171,7 @@ impl Engine<'_> {
             }
         };
         if snapshot.context.generation != scene.context.generation {
-            // What lay there is saved, but not on the branch.
+            // The files there are saved, but not on the branch.
             let why = format!("what it left could not be committed: {}", snapshot.mended.join("; "));
             match carried.outcome {
                 Outcome::Completed => (carried.outcome, carried.evidence) = (Outcome::Error, why),
@@ -286,7 +286,7 @@ pub(super) fn until_of_limit(until: Option<i64>) -> i64 {
     until.unwrap_or_else(|| later(15 * LATER)).clamp(later(LATER), later(7 * 86_400))
 }
 
-/// How long a step waits whose program asks for a later try, in seconds: a minute, and each time in a row twice as long.
+/// The pause before another try of a step whose program exited with 75, in seconds: a minute, and each time in a row twice as long.
 fn later(parked: u32) -> i64 {
     LATER.saturating_mul(1_i64.checked_shl(parked.min(16)).unwrap_or(1)).min(MOST_LATER)
 }

@@ -110,7 +110,7 @@ impl Engine<'_> {
         self.persons(&mut ledger, &flow, &conclusion, beside_lease)
     }
 
-    /// What ends a gate that is open, for a run that goes on at the step `from`. Nothing else is under way without a lease.
+    /// The commands that end an open gate, for a run that continues at the step `from`. Only a gate is under way without a lease.
     fn withdrawn(&self, state: &State, flow: &Flow, from: &str) -> Result<Vec<Command>, Refusal> {
         let last = state.steps.values().next_back().filter(|last| last.ended_at.is_none());
         let Some((number, step)) = last.and_then(|last| Some((last.number, flow.step(last.id.as_str())?)))

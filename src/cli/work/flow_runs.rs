@@ -260,7 +260,7 @@ fn told(app: &App, started: &Started, json: bool, waits: bool) -> Result<Exit, E
     Ok(Exit::Done)
 }
 
-/// What of a run leaves this host.
+/// The contents of a run that leave this host.
 fn leaving(remote: &RemoteName, replicate: Replicate) -> String {
     let more = match replicate {
         Replicate::All => "prompts, and the output of failed steps",
