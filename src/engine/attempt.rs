@@ -24,6 +24,7 @@ use crate::workspace::{Outside, unsettled_words};
 use super::conclude::{Conclusion, Holder};
 use super::driver::{Driver, Next, run_of};
 use super::hear::Hearing;
+use super::kept_end::Fate;
 use super::limits::time_left;
 use super::record::{self, ProviderUsed, Recorder, for_ledger};
 use super::salvage::head_of;
@@ -254,10 +255,17 @@ impl Engine<'_> {
             let next = self.conclude(ledger, driver, flow, Holder::Attempt(&attempt.id), &conclusion)?;
             return Ok(Ended::Declared(next));
         }
+        let dropped = match self.record_kept(ledger, driver, flow, &attempt.id)? {
+            Fate::Recorded(next) => return Ok(Ended::Declared(next)),
+            Fate::Stays(why) => return Ok(Ended::Unable(why)),
+            Fate::Dropped(words) => Some(words),
+            Fate::None => None,
+        };
         let context = self.workspaces.of_run(run.id, run.slug.as_str(), FLOW)?;
         let context = self.salvage(ledger, Some(&attempt.id), context)?;
         // What a person left there is not the work of the step.
-        let (before, repairs, outside) = self.workspaces.snapshot_before_step(&context)?;
+        let (before, mut repairs, outside) = self.workspaces.snapshot_before_step(&context)?;
+        repairs.extend(dropped);
         if let Some(why) = unsettled_words(&before.context, &before.changes) {
             return Ok(Ended::Unable(why));
         }
@@ -324,6 +332,7 @@ impl Engine<'_> {
         let Over { number, started, before, context, recorder, course } = over;
         let run = ledger.tip().state.run.id;
         let holder = Holder::Attempt(&attempt.id);
+        let files = recorder.path().to_path_buf();
         let began = Context { head_sha: before, ..context.clone() };
         let mut stays = false;
         let conclusion = match course {
@@ -360,11 +369,16 @@ impl Engine<'_> {
                 Conclusion { workspace: Some((context, Vec::new())), ..Conclusion::default() }
             }
         };
-        match self.conclude(ledger, driver, flow, holder, &conclusion) {
-            Err(refusal) if refusal.why == Why::Remote => self.untaken(run, began, stays, &refusal),
-            concluded => {
+        let kept = if stays { None } else { self.keep_end(ledger, (flow, step), &conclusion, &files) };
+        match (self.conclude(ledger, driver, flow, holder, &conclusion), kept) {
+            (Err(refusal), Some(kept)) if refusal.why == Why::Remote => {
+                Ok(Ended::Unable(self.still_kept(run, kept, &refusal)))
+            }
+            (Err(refusal), None) if refusal.why == Why::Remote => self.untaken(run, began, stays, &refusal),
+            (concluded, _) => {
                 let next = concluded?;
                 if !stays {
+                    self.forget_end(run);
                     self.end_work(run);
                 }
                 Ok(Ended::Declared(next))

@@ -32,6 +32,7 @@
 //! | `program`, `script` | runs one program; scripts of the base commit |
 //! | `stirred` | whether files are changing |
 //! | `outside` | what a step changed outside of its worktree |
+//! | `kept_end` | the end of an attempt until the remote has taken it |
 //! | `salvage` | what an attempt that was cut off left in the worktree |
 //! | `session` | sessions of agents that are continued |
 //! | [`recover`] | after an attempt that was cut off |
@@ -53,6 +54,7 @@ pub mod fork;
 mod gate;
 pub mod hear;
 mod judging;
+mod kept_end;
 pub mod lacking;
 mod limits;
 mod outside;

@@ -24,6 +24,7 @@ use crate::workspace::refusal::{Refusal, Why};
 use super::attempt::{Attempt, Ended, unrecorded};
 use super::conclude::{Conclusion, Holder, STALLED};
 use super::driver::{MOST_READ, Next};
+use super::kept_end::Fate;
 use super::limits::paused;
 use super::record::{self, Recorder, for_ledger};
 use super::{Engine, FLOW, now};
@@ -87,6 +88,13 @@ impl Engine<'_> {
         let (mut ledger, driver, flow) = self.opened(attempt)?;
         let state = ledger.tip().state.clone();
         let lost = self.lost_attempt(&attempt.branch, attempt.trigger)?;
+        if !state.run.status.is_ended() {
+            match self.record_kept(&mut ledger, &driver, &flow, &attempt.id)? {
+                Fate::Recorded(next) => return Ok(Ended::Declared(next)),
+                Fate::Stays(why) => return Ok(Ended::Unable(why)),
+                Fate::None | Fate::Dropped(_) => {}
+            }
+        }
         let mut conclusion = Conclusion::default();
         if state.workspaces.values().any(|workspace| workspace.name.to_string() == FLOW) {
             let context = self.workspaces.of_run(state.run.id, state.run.slug.as_str(), FLOW)?;

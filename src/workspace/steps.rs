@@ -20,6 +20,7 @@ use super::elsewhere::Asked;
 use super::heard::{same, unheard};
 use super::refusal::{Refusal, Why};
 use super::snapshot::Snapshot;
+use super::store::Held;
 use super::tampering::Outside;
 
 impl Workspaces<'_> {
@@ -61,20 +62,29 @@ impl Workspaces<'_> {
     /// if nothing does.
     pub fn put_back(&self, context: &Context, to: CommitId) -> Result<Option<Remade>, Refusal> {
         let mut held = self.ready(context)?;
-        let (mark, path) = (held.context.mark(), held.context.worktree_path.clone());
-        if let Ok(Some(worktree)) = self.repo.hold_workspace(&path, &mark)
-            && self.repo.branch_head(&mark.branch).is_ok_and(|head| head == Some(to))
-            && held.context.head_sha == to.to_string()
-            && worktree.branch().as_ref() == Some(&mark.branch)
-            && worktree.names_its_registration()
-            && !self.repo.is_unfinished(&worktree.git_dir)
-            && self.repo.is_clean(&worktree).unwrap_or(false)
-        {
+        if self.rests_at(&held, to) {
             return Ok(None);
         }
         self.check_branch(&held.context)?;
         let before = self.save(&held, to)?;
         self.remake(&mut held, before, (to, None), Aim::Mend).map(Some)
+    }
+
+    /// The workspace, if branch and worktree are at the commit `to` and nothing else lies there.
+    pub fn is_at(&self, context: &Context, to: CommitId) -> Result<Option<Context>, Refusal> {
+        let held = self.ready_after(context, Asked::Before)?;
+        Ok(self.rests_at(&held, to).then(|| held.context.clone()))
+    }
+
+    fn rests_at(&self, held: &Held, to: CommitId) -> bool {
+        let (mark, path) = (held.context.mark(), &held.context.worktree_path);
+        let Ok(Some(worktree)) = self.repo.hold_workspace(path, &mark) else { return false };
+        self.repo.branch_head(&mark.branch).is_ok_and(|head| head == Some(to))
+            && held.context.head_sha == to.to_string()
+            && worktree.branch().as_ref() == Some(&mark.branch)
+            && worktree.names_its_registration()
+            && !self.repo.is_unfinished(&worktree.git_dir)
+            && self.repo.is_clean(&worktree).unwrap_or(false)
     }
 
     /// Rolls a workspace back to its base without a word to the ledger; `None` if it is there already.

@@ -369,6 +369,20 @@ impl Recorder {
     }
 }
 
+/// The files of an attempt that was sealed, by the manifest in its directory. `None` if that is not whole.
+pub(super) fn filed(directory: &RunDirectory, attempt: &Path) -> Option<Vec<Filed>> {
+    let manifest = Manifest::read(attempt)?;
+    let filed = manifest.artifacts.into_iter().map(|listed| {
+        let path = directory.path().join(&listed.path);
+        let inside = path.strip_prefix(attempt).ok().filter(|inside| file::is_below(attempt, inside));
+        inside?;
+        let Listed { role, media_type, size, sha256, .. } = listed;
+        let name = path.file_name()?.to_string_lossy().into_owned();
+        Some(Filed { role, name, media_type, path, size, sha256, kind: role.kind() })
+    });
+    filed.collect()
+}
+
 /// Makes artifacts of a step's files for the operation that ends it, and attaches their contents. What is too long for a
 /// ledger is there by its digest alone; what is empty is not.
 pub fn for_ledger(

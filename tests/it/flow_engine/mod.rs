@@ -60,6 +60,7 @@ mod hostile;
 mod hosts;
 mod hub;
 mod inputs;
+mod kept_end;
 mod killed;
 mod lacking;
 mod lease;

@@ -1,0 +1,273 @@
+//! The end of an attempt, kept on this host until the remote that decides the run has taken it (CONTRACT 20.42).
+//!
+//! Invariant: it is written before the end is pushed, and removed when the ledger has it or when it cannot count any
+//! more. So no agent runs again whose end is known here.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::contract::ids::CommitId;
+use crate::flow::document::{Flow, Step};
+use crate::flow::due::{Due, due, route, was_cut_off};
+use crate::fsutil;
+use crate::ledger::{Ledger, Masks, Place};
+use crate::model::decide::{Command, EndedStep, StepStart};
+use crate::model::ids::{RunId, StepId};
+use crate::model::step::{Opcode, Outcome, Record};
+use crate::model::time::Timestamp;
+use crate::workspace::context::Context;
+use crate::workspace::refusal::{Refusal, Why};
+
+use super::conclude::{Conclusion, Holder};
+use super::driver::{Driver, Next};
+use super::record::{Filed, filed, for_ledger};
+use super::{Engine, FLOW, now};
+
+/// An end that was kept.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct KeptEnd {
+    step: StepId,
+    opcode: Opcode,
+    visit: u64,
+    /// Its place in the run when it was kept.
+    number: u64,
+    /// The step that a person had named to continue at.
+    continues_at: Option<String>,
+    started_at: Timestamp,
+    ended_at: Timestamp,
+    outcome: Outcome,
+    evidence: String,
+    record: Record,
+    model: Option<String>,
+    /// When it is due again, and why, of a parked attempt.
+    parked: Option<(i64, String)>,
+    repairs: Vec<String>,
+    /// The commit of the work branch after it, and the number of the worktree.
+    head: String,
+    generation: u32,
+    /// The directory of its files, relative to that of the run.
+    files: PathBuf,
+    /// Why the remote did not take it.
+    refused: Option<String>,
+}
+
+/// What became of a kept end.
+pub(super) enum Fate {
+    /// There is none.
+    None,
+    /// It does not count any more, for this reason.
+    Dropped(String),
+    /// It was recorded, and the driver has this state.
+    Recorded(Next),
+    /// It cannot be recorded now, for this reason.
+    Stays(String),
+}
+
+impl Engine<'_> {
+    fn kept_end(&self, run: RunId) -> PathBuf {
+        self.directory(run).path().join("end")
+    }
+
+    /// Keeps the end of a step whose files are in `files`, if a remote decides its run.
+    pub(super) fn keep_end(
+        &self,
+        ledger: &Ledger<'_>,
+        (flow, step): (&Flow, &Step),
+        conclusion: &Conclusion,
+        files: &Path,
+    ) -> Option<KeptEnd> {
+        let state = &ledger.tip().state;
+        let run = &state.run;
+        let Due::Step { step: is_due, visit, .. } = due(flow, run, &state.steps) else { return None };
+        if *ledger.place() == Place::Here || is_due.id != step.id {
+            return None;
+        }
+        let masks = Masks::of(self.repo, &run.base_sha).ok()?;
+        let (context, repairs) = conclusion.workspace.as_ref()?;
+        let Ok([Command::StartStep(start), Command::EndStep(end)]) =
+            <[Command; 2]>::try_from(masks.commands(&conclusion.commands))
+        else {
+            return None;
+        };
+        let ended_at = now().ok()?;
+        let kept = KeptEnd {
+            step: start.id,
+            opcode: start.opcode,
+            visit,
+            number: end.number,
+            continues_at: run.continues_at.clone(),
+            started_at: start.started_at.unwrap_or(ended_at),
+            ended_at,
+            outcome: end.outcome,
+            evidence: end.evidence.unwrap_or_default(),
+            record: end.record,
+            model: end.usage_of.and_then(|(_, model)| model),
+            parked: conclusion.parked.clone(),
+            repairs: repairs.clone(),
+            head: context.head_sha.clone(),
+            generation: context.generation,
+            files: files.strip_prefix(self.directory(run.id).path()).ok()?.to_path_buf(),
+            refused: None,
+        };
+        self.write_kept(run.id, &kept).then_some(kept)
+    }
+
+    fn write_kept(&self, run: RunId, kept: &KeptEnd) -> bool {
+        let path = self.kept_end(run);
+        let text = serde_json::to_vec(kept).map_err(std::io::Error::from);
+        let written = text.and_then(|text| fsutil::replace_private(&path, &text));
+        if let Err(error) = &written {
+            tracing::warn!(path = %path.display(), %error, "the end of the step is not kept here");
+        }
+        written.is_ok()
+    }
+
+    /// Removes the kept end of a run: it counts no more.
+    pub(super) fn forget_end(&self, run: RunId) {
+        let path = self.kept_end(run);
+        if let Err(error) = std::fs::remove_file(&path)
+            && error.kind() != ErrorKind::NotFound
+        {
+            tracing::warn!(path = %path.display(), %error, "a kept end of a step stays");
+        }
+    }
+
+    /// Notes that the remote did not take a kept end. Returns why the driver is handed back.
+    pub(super) fn still_kept(&self, run: RunId, kept: KeptEnd, refusal: &Refusal) -> String {
+        let kept = KeptEnd { refused: Some(refusal.message.clone()), ..kept };
+        self.write_kept(run, &kept);
+        format!("the end of the step was not taken, and is kept here: {}", refusal.message)
+    }
+
+    /// Records the end that this host kept of the step that is due, for the attempt that holds the driver.
+    pub(super) fn record_kept(
+        &self,
+        ledger: &mut Ledger<'_>,
+        driver: &Driver<'_>,
+        flow: &Flow,
+        attempt: &str,
+    ) -> Result<Fate, Refusal> {
+        let run = ledger.tip().state.run.clone();
+        let Ok(text) = fsutil::read_plain_text(self.kept_end(run.id)) else { return Ok(Fate::None) };
+        let kept = serde_json::from_str::<KeptEnd>(&text).map_err(|error| error.to_string());
+        let found = match kept {
+            Ok(kept) if is_recorded(ledger, &kept) => {
+                self.forget_end(run.id);
+                return Ok(Fate::None);
+            }
+            Ok(kept) => match follows(ledger, flow, &kept) {
+                Ok(step) => self.whole(ledger, &kept)?.map(|whole| (kept, step, whole)),
+                Err(why) => Err(why),
+            },
+            Err(why) => Err(why),
+        };
+        let (kept, step, (context, files)) = match found {
+            Ok(found) => found,
+            Err(why) => {
+                let words = format!("the end of a step that this host kept is dropped: {why}");
+                (self.tell)(&words);
+                self.forget_end(run.id);
+                return Ok(Fate::Dropped(words));
+            }
+        };
+        if let Some(why) = self.unsettled(&run)? {
+            return Ok(Fate::Stays(why));
+        }
+        let conclusion = late(ledger, step, &kept, (context, &files))?;
+        match self.conclude(ledger, driver, flow, Holder::Attempt(attempt), &conclusion) {
+            Err(refusal) if refusal.why == Why::Remote => {
+                Ok(Fate::Stays(self.still_kept(run.id, kept, &refusal)))
+            }
+            concluded => {
+                let next = concluded?;
+                self.forget_end(run.id);
+                self.end_work(run.id);
+                Ok(Fate::Recorded(next))
+            }
+        }
+    }
+
+    /// The workspace and the files of a kept end, if they are as it left them.
+    fn whole(
+        &self,
+        ledger: &Ledger<'_>,
+        kept: &KeptEnd,
+    ) -> Result<Result<(Context, Vec<Filed>), String>, Refusal> {
+        let run = &ledger.tip().state.run;
+        let moved = || Ok(Err(format!("the worktree is not as {} left it", kept.step)));
+        let context = match self.workspaces.find(format!("{}/{FLOW}", run.slug).as_ref()) {
+            Err(refusal) if refusal.why == Why::NotFound => return moved(),
+            found => found?,
+        };
+        let Some(head) = CommitId::parse_hex(kept.head.as_bytes()) else { return moved() };
+        if context.generation != kept.generation {
+            return moved();
+        }
+        let Some(context) = self.workspaces.is_at(&context, head)? else { return moved() };
+        let directory = self.directory(run.id);
+        let files = filed(&directory, &directory.path().join(&kept.files));
+        Ok(files.map(|files| (context, files)).ok_or_else(|| format!("the files of {} are gone", kept.step)))
+    }
+}
+
+/// Whether the ledger has the end: the remote took it, and its answer was lost.
+fn is_recorded(ledger: &Ledger<'_>, kept: &KeptEnd) -> bool {
+    ledger.tip().state.steps.range(kept.number..).any(|(_, step)| {
+        let record = step.record.as_ref().filter(|record| record.lease == kept.record.lease);
+        let cut_off_alone = was_cut_off(step) && record.is_some_and(|record| record.flags.is_empty());
+        record.is_some() && !cut_off_alone
+    })
+}
+
+/// The step of a kept end, if that is due: since then nothing was recorded, except that its attempt was cut off.
+fn follows<'f>(ledger: &Ledger<'_>, flow: &'f Flow, kept: &KeptEnd) -> Result<&'f Step, String> {
+    let state = &ledger.tip().state;
+    let of_others = state.steps.range(kept.number..).any(|(_, step)| {
+        let lease = step.record.as_ref().and_then(|record| record.lease.as_ref());
+        !(was_cut_off(step) && lease == kept.record.lease.as_ref())
+    });
+    if of_others {
+        return Err("another attempt was recorded since".to_owned());
+    }
+    let named = state.run.continues_at.as_ref().filter(|named| kept.continues_at.as_ref() != Some(*named));
+    if let Some(named) = named {
+        return Err(format!("somebody let the run continue at {named}"));
+    }
+    match due(flow, &state.run, &state.steps) {
+        Due::Step { step, visit, .. } if step.id == kept.step.as_str() && visit == kept.visit => Ok(step),
+        _ => Err(format!("{} is not due any more", kept.step)),
+    }
+}
+
+/// The conclusion that records a kept end now. The step counts as long as it took.
+fn late(
+    ledger: &mut Ledger<'_>,
+    step: &Step,
+    kept: &KeptEnd,
+    (context, files): (Context, &[Filed]),
+) -> Result<Conclusion, Refusal> {
+    let at = now()?;
+    let took = kept.ended_at.millis().saturating_sub(kept.started_at.millis());
+    let started = Timestamp::from_millis(at.millis().saturating_sub(took)).unwrap_or(at);
+    let late = kept.refused.as_ref().map(|why| format!("; it was recorded late: {why}")).unwrap_or_default();
+    let artifacts = for_ledger(ledger, None, kept.outcome, files);
+    let state = &ledger.tip().state;
+    let end = EndedStep {
+        number: state.run.counts.steps + 1,
+        outcome: kept.outcome,
+        route: route(step, kept.outcome).ok().filter(|_| !kept.record.cut_off).map(str::to_owned),
+        evidence: Some(format!("{}{late}", kept.evidence)),
+        record: kept.record.clone(),
+        artifacts,
+        usage_of: state.nodes.keys().next().map(|node| (*node, kept.model.clone())),
+    };
+    let start = StepStart { id: kept.step.clone(), opcode: kept.opcode, started_at: Some(started) };
+    Ok(Conclusion {
+        commands: vec![Command::StartStep(start), Command::EndStep(Box::new(end))],
+        workspace: Some((context, kept.repairs.clone())),
+        parked: kept.parked.clone(),
+        ..Conclusion::default()
+    })
+}
