@@ -117,6 +117,7 @@ mod tests {
                 evidence: None,
                 host: Some(format!("host-{number}")),
                 record: Some(Box::new(record)),
+                artifacts: BTreeMap::new(),
             };
             (number, step)
         };

@@ -61,7 +61,11 @@ impl Engine<'_> {
         let mut words = Vec::new();
         let stays = match self.workspaces.changed_since(context, &scene.outside) {
             Ok(changes) => {
-                let left = self.put_back_outside(scene)?;
+                // Most steps change nothing, and a look is expensive.
+                let left = match changes.iter().any(Change::is_unsettled) {
+                    true => self.put_back_outside(scene)?,
+                    false => changes.clone(),
+                };
                 for change in changes.iter().filter(|change| change.is_violation) {
                     let is_back = change.is_unsettled() && !left.iter().any(|one| one.name == change.name);
                     if !is_back {

@@ -14,7 +14,7 @@ use crate::fsutil;
 use crate::git::objects::revspec::Content;
 use crate::journal::artifacts;
 use crate::ledger::content;
-use crate::model::ids::ArtifactId;
+use crate::model::artifact::Artifact as Stored;
 use crate::model::step::{Opcode, Outcome, Step};
 use crate::words::error_chain;
 use crate::workspace::refusal::{Refusal, Why};
@@ -155,9 +155,9 @@ impl Engine<'_> {
         }
         let mut output = String::new();
         for kept in &step.record.as_ref()?.artifacts {
-            let name = state.artifacts.get(&kept.artifact).filter(|_| LOGS.contains(&kept.role.as_str()));
-            let content = name.and_then(|_| self.content(scene, kept.artifact));
-            if let (Some(artifact), Some(content)) = (name, content.filter(|content| !content.is_empty())) {
+            let log = step.artifacts.get(&kept.artifact).filter(|_| LOGS.contains(&kept.role.as_str()));
+            let content = log.and_then(|artifact| self.content(scene, artifact));
+            if let (Some(artifact), Some(content)) = (log, content.filter(|content| !content.is_empty())) {
                 let text = String::from_utf8_lossy(&content);
                 let _infallible =
                     writeln!(output, "== {}\n{}", artifact.name, end_of(&text, MAX_LOG).trim_end());
@@ -168,11 +168,12 @@ impl Engine<'_> {
 
     /// The content of an artifact of a step, if this host or the ledger has it.
     pub(super) fn kept(&self, scene: &Scene<'_, '_>, step: &Step, role: &str) -> Option<Vec<u8>> {
-        self.content(scene, step.record.as_ref()?.artifact(role)?)
+        let id = step.record.as_ref()?.artifact(role)?;
+        self.content(scene, step.artifacts.get(&id)?)
     }
 
-    fn content(&self, scene: &Scene<'_, '_>, id: ArtifactId) -> Option<Vec<u8>> {
-        let artifact = scene.ledger.tip().state.artifacts.get(&id)?;
+    fn content(&self, scene: &Scene<'_, '_>, artifact: &Stored) -> Option<Vec<u8>> {
+        let id = artifact.id;
         let found = content::read(self.repo, scene.ledger.tip(), &artifact.sha256);
         let found = found.unwrap_or_else(|error| {
             tracing::warn!(%id, error = error_chain(&error), "an artifact cannot be read");

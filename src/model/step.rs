@@ -187,6 +187,9 @@ pub struct Step {
     /// What it left behind. `None` while it is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<Box<Record>>,
+    /// The artifacts that its record names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub artifacts: BTreeMap<ArtifactId, Artifact>,
 }
 
 impl Step {

@@ -320,8 +320,8 @@ impl Workspaces<'_> {
         let words = |error: &dyn std::error::Error| error_chain(error);
         let mark = held.context.mark();
         let Some(pending) = held.context.pending.clone() else { return Ok(Vec::new()) };
-        let all = self.repo.workspace_worktrees().map_err(|error| words(&error))?;
-        let its = all.into_iter().filter(|one| one.workspace() == Some(&mark)).map(|one| one.checkout.place);
+        let its = self.repo.worktrees_of(&mark).map_err(|error| words(&error))?;
+        let its = its.into_iter().map(|one| one.checkout.place);
         let is_old = |place: &Workplace| {
             place.git_dir.file_name().and_then(|name| name.to_str()) == pending.registration.as_deref()
         };

@@ -102,9 +102,7 @@ impl Workspaces<'_> {
 
     /// The registrations of a workspace in this repository.
     fn registrations(&self, context: &Context) -> Vec<PathBuf> {
-        let mut all = self.repo.workspace_worktrees().unwrap_or_default();
-        let mark = context.mark();
-        all.retain(|one| one.workspace() == Some(&mark));
+        let all = self.repo.worktrees_of(&context.mark()).unwrap_or_default();
         all.into_iter().map(|one| one.checkout.place.git_dir).collect()
     }
 }

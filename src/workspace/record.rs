@@ -152,6 +152,10 @@ impl Workspaces<'_> {
             for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
                 let path = entry.path();
                 let Ok(metadata) = path.symlink_metadata() else { continue };
+                // Git runs no sample.
+                if path.extension().is_some_and(|extension| extension == "sample") {
+                    continue;
+                }
                 let is_file = metadata.is_file() && metadata.len() <= MOST_BYTES;
                 let hook = if metadata.is_dir() {
                     ahead.push(path);

@@ -84,11 +84,9 @@ impl Workspaces<'_> {
 
     /// The private git directory of a workspace. Without one, the one that all worktrees share.
     fn git_dir_of(&self, context: &Context) -> Result<PathBuf, Refusal> {
-        let all =
-            self.repo.workspace_worktrees().map_err(|error| Refusal::because("list worktrees", &error))?;
-        let mark = context.mark();
-        let its = all.iter().find(|one| one.workspace() == Some(&mark));
-        Ok(its.map_or(self.repo.common_dir(), |one| one.checkout.place.git_dir.as_path()).to_owned())
+        let its = self.repo.worktrees_of(&context.mark());
+        let its = its.map_err(|error| Refusal::because("list worktrees", &error))?;
+        Ok(its.first().map_or(self.repo.common_dir(), |one| one.checkout.place.git_dir.as_path()).to_owned())
     }
 
     /// Takes hooks, settings and refs as they are now for what they are to be.

@@ -60,9 +60,7 @@ impl Workspaces<'_> {
     /// The newest commit of the work that the worktree or the context names, and that is here.
     fn newest_known(&self, held: &Held) -> CommitId {
         let noted = self.newest_noted(&held.context).unwrap_or_else(|| held.context.base());
-        let mark = held.context.mark();
-        let all = self.repo.workspace_worktrees().unwrap_or_default();
-        let its = all.into_iter().find(|one| one.workspace() == Some(&mark));
-        its.map_or(noted, |its| self.repo.committed_within(&its.checkout.place.git_dir, noted))
+        let its = self.repo.worktrees_of(&held.context.mark()).unwrap_or_default();
+        its.first().map_or(noted, |its| self.repo.committed_within(&its.checkout.place.git_dir, noted))
     }
 }

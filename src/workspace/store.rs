@@ -193,8 +193,8 @@ impl Workspaces<'_> {
             self.check_settings(&held.context)?;
         }
         let trying = format!("look at {}", held.context.handle());
-        let registered =
-            self.repo.workspace_worktrees().map_err(|error| Refusal::because(&trying, &error))?;
+        let registered = self.repo.worktrees_of(&held.context.mark());
+        let registered = registered.map_err(|error| Refusal::because(&trying, &error))?;
         if let Some((what, next)) = moved(&held.context, &registered) {
             let message = format!("{}: {what}; nothing was changed", held.context.handle());
             return Err(Refusal::new(Why::Conflict, message).hint(format!("{next}; then again")));
@@ -287,9 +287,8 @@ impl Workspaces<'_> {
         let path = &context.worktree_path;
         let computed = self.root().map(|root| root.join(&context.slug).join(&context.name));
         let is_ours = || {
-            let all = self.repo.workspace_worktrees().unwrap_or_default();
-            let mark = context.mark();
-            all.iter().any(|one| one.workspace() == Some(&mark) && one.checkout.place.path == *path)
+            let its = self.repo.worktrees_of(&context.mark()).unwrap_or_default();
+            its.iter().any(|one| one.checkout.place.path == *path)
         };
         let parent = path.parent().unwrap_or(path);
         let is_real = resolved(parent).is_ok_and(|real| real == parent);

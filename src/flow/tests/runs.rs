@@ -93,6 +93,7 @@ fn step(steps: &BTreeMap<u64, Step>, words: &str) -> Step {
         evidence: None,
         host: None,
         record: outcome.map(|_| Box::new(record)),
+        artifacts: BTreeMap::new(),
     }
 }
 

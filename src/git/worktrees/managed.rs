@@ -29,20 +29,28 @@ impl Repo {
         })
     }
 
+    /// The worktrees of one workspace. Of others only the lock's reason is read.
+    pub(crate) fn worktrees_of(&self, mark: &Mark) -> Result<Vec<Registered>, WorktreeError> {
+        self.registered(|git_dir| {
+            let is_its = |owner: &Owner| matches!(owner, Owner::Workspace(found) if found == mark);
+            owner_of(git_dir).filter(is_its).map(Some)
+        })
+    }
+
     /// Locks the worktree of a workspace at `path`; `None` if it is not registered. A registration
     /// that names another place is set right.
     pub(crate) fn hold_workspace(&self, path: &Path, mark: &Mark) -> Result<Option<Worktree>, WorktreeError> {
         let _registry = self.registry_lock()?;
-        let all = self.linked_worktrees()?;
-        let marked = |registered: &&Registered| registered.workspace() == Some(mark);
-        let Some(its) = all.iter().find(marked).or_else(|| {
+        let its = match self.worktrees_of(mark)?.into_iter().next() {
+            Some(its) => Some(its),
             // `git worktree unlock` takes the mark away.
-            all.iter().find(|registered| registered.owner.is_none() && registered.checkout.place.path == path)
-        }) else {
-            return Ok(None);
+            None => self
+                .linked_worktrees()?
+                .into_iter()
+                .find(|other| other.owner.is_none() && other.checkout.place.path == path),
         };
-        let mut checkout = its.checkout.clone();
-        if its.owner.is_none() {
+        let Some(Registered { mut checkout, owner }) = its else { return Ok(None) };
+        if owner.is_none() {
             let locked = checkout.place.git_dir.join("locked");
             let text = Owner::Workspace(mark.clone()).text();
             fsutil::replace(&locked, &text).map_err(files("write", &locked))?;

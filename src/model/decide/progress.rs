@@ -1,5 +1,7 @@
 //! Turns, steps, artifacts and workspaces: what was executed.
 
+use std::collections::BTreeMap;
+
 use super::Refusal;
 use super::command::{EndedStep, EndedTurn, Halt, NewArtifact, StepStart};
 use super::draft::Draft;
@@ -97,6 +99,7 @@ pub(super) fn start_step(draft: &mut Draft<'_>, start: &StepStart) -> Result<(),
         evidence: None,
         host: None,
         record: None,
+        artifacts: BTreeMap::new(),
     };
     draft.push(Body::StepStarted(StepStarted { step }))?;
     if draft.state.run.continues_at.is_some() {

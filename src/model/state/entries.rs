@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::super::ids::{Alias, ApprovalId, ArtifactId, EdgeId, NodeId};
+use super::super::step::Step;
 use super::State;
 
 /// A file of the tree.
@@ -167,7 +168,10 @@ impl State {
                 add(&mut self.turns, *number, decode(entry, content)?, |t| t.end.number == *number)
             }
             Entry::Step(number) => {
-                add(&mut self.steps, *number, decode(entry, content)?, |s| s.number == *number)
+                let belongs = |step: &Step| {
+                    step.number == *number && step.artifacts.iter().all(|(id, artifact)| artifact.id == *id)
+                };
+                add(&mut self.steps, *number, decode(entry, content)?, belongs)
             }
             Entry::Workspace(name) => {
                 add(&mut self.workspaces, name.clone(), decode(entry, content)?, |one| one.name == *name)

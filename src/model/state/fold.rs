@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::super::approval::{Approval, Consent};
 use super::super::event::{
-    ApprovalGiven, ApprovalRequested, ApprovalResolved, Body, Configured, Event, WorkspaceChanged,
+    ApprovalGiven, ApprovalRequested, ApprovalResolved, Body, Configured, Event, StepEnded, WorkspaceChanged,
 };
 use super::super::ids::{Alias, EventId, NodeId};
 use super::super::message::{Expectation, InboxItem, Item};
@@ -112,13 +112,7 @@ impl State {
             }
             Body::TurnEnded(end) => self.end_turn(event, end),
             Body::StepStarted(body) => self.start_step(&body.step),
-            Body::StepEnded(body) => self.change_step(body.number, |step| {
-                step.outcome = Some(body.outcome);
-                step.evidence.clone_from(&body.evidence);
-                step.record.clone_from(&body.record);
-                step.host = Some(event.by.runner().to_owned());
-                step.ended_at = Some(event.ts);
-            }),
+            Body::StepEnded(body) => self.end_step(event, body),
             Body::StepRouted(body) => {
                 self.change_step(body.number, |step| step.route = Some(body.route.clone()))
             }
@@ -296,6 +290,25 @@ impl State {
         self.run.counts.steps = step.number;
         self.steps.insert(step.number, step.clone());
         Ok(vec![Entry::Step(step.number), Entry::Run])
+    }
+
+    /// Ends a step. Its artifacts go with it: a run has many of them, and each would be a file to read.
+    fn end_step(&mut self, event: &Event, body: &StepEnded) -> Change {
+        let mut entries = self.change_step(body.number, |step| {
+            step.outcome = Some(body.outcome);
+            step.evidence.clone_from(&body.evidence);
+            step.record.clone_from(&body.record);
+            step.host = Some(event.by.runner().to_owned());
+            step.ended_at = Some(event.ts);
+        })?;
+        for kept in body.record.iter().flat_map(|record| &record.artifacts) {
+            let step = self.steps.get_mut(&body.number);
+            if let Some((step, artifact)) = step.zip(self.artifacts.remove(&kept.artifact)) {
+                step.artifacts.insert(artifact.id, artifact);
+                entries.push(Entry::Artifact(kept.artifact));
+            }
+        }
+        Ok(entries)
     }
 
     fn change_step(&mut self, number: u64, change: impl FnOnce(&mut Step)) -> Change {

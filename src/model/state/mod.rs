@@ -40,7 +40,7 @@ pub struct State {
     pub approvals: BTreeMap<ApprovalId, Approval>,
     /// Unread items, by node and number.
     pub inboxes: BTreeMap<NodeId, BTreeMap<u64, InboxItem>>,
-    /// Artifacts of no turn, or of a turn that has not ended.
+    /// Artifacts of no step and no turn, or of a step or turn that has not ended.
     pub artifacts: BTreeMap<ArtifactId, Artifact>,
     /// Turns that ended, by number.
     pub turns: BTreeMap<u64, Turn>,
@@ -88,6 +88,8 @@ impl State {
 
     /// All artifacts that are loaded.
     pub fn all_artifacts(&self) -> impl Iterator<Item = (&ArtifactId, &Artifact)> {
-        self.artifacts.iter().chain(self.turns.values().flat_map(|turn| &turn.artifacts))
+        let ended = self.turns.values().map(|turn| &turn.artifacts);
+        let ended = ended.chain(self.steps.values().map(|step| &step.artifacts));
+        self.artifacts.iter().chain(ended.flatten())
     }
 }

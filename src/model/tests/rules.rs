@@ -4,16 +4,18 @@ use serde_json::Map;
 
 use super::{Bench, STATUSES, edge, op, spec};
 use crate::model::approval::{Answer, Resolution, Tool};
+use crate::model::artifact::ArtifactKind;
 use crate::model::by::By;
 use crate::model::decide::{
-    Command, EdgeSpec, EndedStep, EndedTurn, NodeEdit, NodeSpec, Op, Refusal, Rules, RunEdit, StepStart,
-    decide,
+    Command, EdgeSpec, EndedStep, EndedTurn, NewArtifact, NodeEdit, NodeSpec, Op, Refusal, Rules, RunEdit,
+    StepStart, decide,
 };
 use crate::model::event::Body;
-use crate::model::ids::{Alias, NodeId, OpId, StepId, TurnId};
+use crate::model::ids::{Alias, FileName, NodeId, OpId, StepId, TurnId};
 use crate::model::message::{Expectation, Payload, ResponseSpec};
 use crate::model::node::{CliPermissions, NodeStatus, Permissions};
 use crate::model::run::{Limits, Mode, RunStatus, Usage};
+use crate::model::state::Entry;
 use crate::model::step::{Opcode, Outcome, TurnStatus};
 use crate::model::time::Timestamp;
 
@@ -414,6 +416,33 @@ fn steps_follow_each_other_and_end_once() {
     bench.run(start("plan")).unwrap();
     let seen: Vec<(u64, u64)> = bench.state.steps.values().map(|step| (step.visit, step.attempt)).collect();
     assert_eq!(seen, [(1, 1), (1, 2), (2, 1)]);
+}
+
+/// Each file of a ledger is read for each decision.
+#[test]
+fn the_artifacts_of_a_step_are_in_its_file() {
+    let mut bench = Bench::new();
+    let id = StepId::parse("plan").unwrap();
+    bench.run(Command::StartStep(StepStart { id, opcode: Opcode::RunAgent, started_at: None })).unwrap();
+    let artifact = NewArtifact {
+        node: None,
+        turn: None,
+        kind: ArtifactKind::Report,
+        name: FileName::parse("prompt.md").unwrap(),
+        media_type: "text/markdown".to_owned(),
+        size: 3,
+        sha256: "11".repeat(32),
+    };
+    let mut end = EndedStep::new(1, Outcome::Completed, None, None);
+    end.artifacts = vec![("prompt".to_owned(), artifact)];
+    bench.run(Command::EndStep(Box::new(end))).unwrap();
+    let step = &bench.state.steps[&1];
+    let kept = step.record.as_ref().and_then(|record| record.artifact("prompt")).unwrap();
+    assert_eq!(step.artifacts[&kept].name.as_str(), "prompt.md");
+    assert!(bench.state.artifacts.is_empty());
+    let paths: Vec<String> = bench.state.entries().iter().map(Entry::path).collect();
+    assert!(!paths.iter().any(|path| path.starts_with("artifacts/")), "{paths:?}");
+    assert_eq!(bench.state.all_artifacts().count(), 1);
 }
 
 #[test]

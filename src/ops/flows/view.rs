@@ -319,15 +319,10 @@ pub(super) fn steps(state: &State, directory: &RunDirectory) -> Vec<StepView> {
         own.clone()
             .find(|(_, manifest)| manifest.number == step.number && manifest.started_at == step.started_at)
     };
-    state.steps.values().map(|step| step_view(state, directory, step, found(step))).collect()
+    state.steps.values().map(|step| step_view(directory, step, found(step))).collect()
 }
 
-fn step_view(
-    state: &State,
-    directory: &RunDirectory,
-    step: &Step,
-    recorded: Option<&(String, Manifest)>,
-) -> StepView {
+fn step_view(directory: &RunDirectory, step: &Step, recorded: Option<&(String, Manifest)>) -> StepView {
     let artifacts = match recorded {
         Some((_, manifest)) => manifest
             .artifacts
@@ -344,7 +339,7 @@ fn step_view(
                 }
             })
             .collect(),
-        None => of_ledger(state, directory, step),
+        None => of_ledger(directory, step),
     };
     StepView {
         id: step.id.to_string(),
@@ -369,9 +364,9 @@ fn is_file(path: &Path) -> bool {
 }
 
 /// The files of a step that another host carried out: those that the ledger knows.
-fn of_ledger(state: &State, directory: &RunDirectory, step: &Step) -> Vec<ArtifactView> {
+fn of_ledger(directory: &RunDirectory, step: &Step) -> Vec<ArtifactView> {
     let kept = step.record.as_ref().map(|record| &record.artifacts[..]).unwrap_or_default();
-    let known = kept.iter().filter_map(|kept| Some((kept, state.artifacts.get(&kept.artifact)?)));
+    let known = kept.iter().filter_map(|kept| Some((kept, step.artifacts.get(&kept.artifact)?)));
     known
         .map(|(kept, artifact)| ArtifactView {
             role: kept.role.clone(),
