@@ -26,6 +26,9 @@ pub(crate) const FETCHED: &str = "refs/aynig/remotes/";
 /// Rescued work.
 pub(crate) const RESCUES: &str = "refs/aynig/rescue/";
 
+/// Newest commits of ledgers that a hub has set back, by run and commit.
+pub(crate) const RESCUED_LEDGERS: &str = "refs/aynig/rescue/ledgers/";
+
 /// Deferred states, one a branch.
 pub(crate) const SLOTS: &str = "refs/aynig/deferred/";
 

@@ -371,10 +371,10 @@ impl Engine<'_> {
         };
         let kept = if stays { None } else { self.keep_end(ledger, (flow, step), &conclusion, &files) };
         match (self.conclude(ledger, driver, flow, holder, &conclusion), kept) {
-            (Err(refusal), Some(kept)) if refusal.why == Why::Remote => {
+            (Err(refusal), Some(kept)) if refusal.why.is_of_remote() => {
                 Ok(Ended::Unable(self.still_kept(run, kept, &refusal)))
             }
-            (Err(refusal), None) if refusal.why == Why::Remote => self.untaken(run, began, stays, &refusal),
+            (Err(refusal), None) if refusal.why.is_of_remote() => self.untaken(run, began, stays, &refusal),
             (concluded, _) => {
                 let next = concluded?;
                 if !stays {

@@ -14,6 +14,7 @@ use crate::contract::ids::CommitId;
 use crate::contract::lease::{Lease, Liveness};
 use crate::flow::document::{Act, Flow};
 use crate::flow::due::{Due, due};
+use crate::ledger::error::SetBack;
 use crate::ledger::{Ledger, Masks, Place};
 use crate::model::approval::{Answer, Approval, Resolution};
 use crate::model::by::By;
@@ -76,6 +77,18 @@ const LOOKS: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)]
 const TRIES: u32 = 20;
 
 impl Engine<'_> {
+    /// Continues with what the place of decision has, although operations are gone there. Returns words about it.
+    pub fn accept(&self, run: RunId) -> Result<Option<String>, Refusal> {
+        let back = Ledger::open(self.repo, run)?.accept()?;
+        let words = |SetBack { slug, remote, there, kept, .. }: SetBack| {
+            format!(
+                "run {slug} is at {} again, as {remote} has it; `git log {kept}` shows what it was",
+                there.short()
+            )
+        };
+        Ok(back.map(words))
+    }
+
     /// Carries out what a person wants.
     pub fn grant(&self, run: RunId, wish: &Wish) -> Result<Granted, Refusal> {
         let mut ledger = open(self.repo, run)?;

@@ -281,7 +281,9 @@ impl Engine<'_> {
                 return Ok(Conclusion { commands: vec![answer], by, ..Conclusion::default() });
             }
             Ok(Weighed::Moved(again, refusal)) => (again, refusal),
-            Err(refusal) if matches!(refusal.why, Why::Remote | Why::Setup) => return Err(refusal),
+            Err(refusal) if refusal.why.is_of_remote() || refusal.why == Why::Setup => {
+                return Err(refusal);
+            }
             Err(refusal) => (Vec::new(), refusal),
         };
         (self.tell)(&refusal.message);

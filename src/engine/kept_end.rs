@@ -177,7 +177,7 @@ impl Engine<'_> {
         }
         let conclusion = late(ledger, step, &kept, (context, &files))?;
         match self.conclude(ledger, driver, flow, Holder::Attempt(attempt), &conclusion) {
-            Err(refusal) if refusal.why == Why::Remote => {
+            Err(refusal) if refusal.why.is_of_remote() => {
                 Ok(Fate::Stays(self.still_kept(run.id, kept, &refusal)))
             }
             concluded => {

@@ -282,17 +282,17 @@ impl Repo {
         self.fetch(remote, &[spec], Purpose::Other, within)
     }
 
-    /// Fetches refs of `remote` into the refs of the same names here. Those that the remote does not have stay.
+    /// Fetches refs of `remote`, each into a ref here. Those that the remote does not have stay.
     pub(crate) fn fetch_refs(
         &self,
         remote: &RemoteName,
-        names: &[String],
+        names: &[(&str, &str)],
         within: Duration,
     ) -> Result<(), RemoteError> {
         let there = self.namespace()?;
         // A pattern may match nothing, where a name that is missing fails the fetch.
         let specs: Vec<String> =
-            names.iter().map(|name| format!("+{}*:{name}*", there.there(name.as_str().into()))).collect();
+            names.iter().map(|(name, here)| format!("+{}*:{here}*", there.there((*name).into()))).collect();
         self.fetch(remote, &specs, Purpose::Other, within)
     }
 

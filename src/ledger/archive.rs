@@ -238,7 +238,7 @@ impl Refs {
 }
 
 /// The local refs below a prefix, by their full names.
-fn below(repo: &Repo, prefix: &str) -> Result<Vec<(BString, CommitId)>, RefError> {
+pub(super) fn below(repo: &Repo, prefix: &str) -> Result<Vec<(BString, CommitId)>, RefError> {
     let tips = repo.tips(prefix)?.into_iter();
     Ok(tips.filter_map(|tip| Some((format!("{prefix}{}", tip.branch).into(), tip.target.ok()?))).collect())
 }

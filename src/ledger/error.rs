@@ -1,5 +1,7 @@
 //! What can go wrong with a ledger.
 
+use std::fmt;
+
 use crate::contract::ids::{CommitId, RemoteName};
 use crate::contract::layout::RUNS;
 use crate::git::remote::RemoteError;
@@ -82,6 +84,9 @@ pub enum LedgerError {
         /// The runs it could mean.
         runs: Vec<RunId>,
     },
+    /// The hub has set the ledger back, and the run is held here.
+    #[error("{0}")]
+    SetBack(Box<SetBack>),
     /// The run was made by another version.
     #[error("run {run} has contract version {version:?}: this aynig reads version 1")]
     Version {
@@ -199,9 +204,12 @@ pub enum LedgerError {
 }
 
 impl LedgerError {
-    /// What helps against a ledger that is damaged, as a sentence.
+    /// What helps against a ledger that is damaged or was set back, as a sentence.
     #[must_use]
     pub fn mends(&self) -> Option<String> {
+        if let Self::SetBack(back) = self {
+            return Some(back.mends());
+        }
         let Self::Damaged { run, commit, why } = self else { return None };
         let name = format!("{RUNS}{run}");
         Some(if why == BY_A_STEP {
@@ -212,6 +220,52 @@ impl LedgerError {
         } else {
             format!("`aynig orch doctor {run}` names what is wrong; nothing was changed")
         })
+    }
+}
+
+/// A ledger that its hub has set back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetBack {
+    /// The slug of its run.
+    pub slug: Slug,
+    /// The hub.
+    pub remote: RemoteName,
+    /// The newest commit that this clone knows.
+    pub here: CommitId,
+    /// The commit that the hub has.
+    pub there: CommitId,
+    /// The rescue ref of the newest commit that this clone knows.
+    pub kept: String,
+    /// The command that gives the hub back what it had.
+    pub gives_back: String,
+    /// The command that continues with what the hub has.
+    pub accepts: String,
+    /// Whether nobody was told before.
+    pub(super) is_new: bool,
+}
+
+impl fmt::Display for SetBack {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { slug, remote, here, there, kept, .. } = self;
+        write!(
+            out,
+            "the ledger of run {slug} was set back at {remote}: it is at {} there, without operations up to {}, which \
+             {kept} keeps; this host holds the run",
+            there.short(),
+            here.short()
+        )
+    }
+}
+
+impl SetBack {
+    /// What helps, as a sentence.
+    pub(super) fn mends(&self) -> String {
+        let Self { there, kept, gives_back, accepts, remote, .. } = self;
+        format!(
+            "`git log {}..{kept}` shows those operations, `{gives_back}` gives them back to {remote}, `{accepts}` \
+             continues without them",
+            there.short()
+        )
     }
 }
 

@@ -3,11 +3,14 @@
 //! Invariant: a ref below `refs/aynig/runs/` is only ever moved to what the place of its run accepted. A ledger of a
 //! remote that does not decide its run is reported, and left aside.
 
+use std::collections::HashMap;
+
 use bstr::ByteSlice;
 
 use super::error::LedgerError;
 use super::place::Place;
 use super::tip::{Tip, ledger_ref};
+use super::{runs, set_back};
 use crate::contract::ids::{CommitId, RemoteName};
 use crate::contract::layout::FETCHED_RUNS;
 use crate::git::Repo;
@@ -27,6 +30,7 @@ pub struct Fetched {
 /// # Errors
 /// [`LedgerError`] if it cannot be asked, or refs cannot be read.
 pub fn fetch(repo: &Repo, remote: &RemoteName) -> Result<Fetched, LedgerError> {
+    let before: HashMap<RunId, CommitId> = runs::all(repo)?.into_iter().collect();
     // A killed process may have left its lock.
     repo.fetch_ledgers(remote).or_else(|error| {
         if repo.release_dead_locks().is_empty() { Err(error) } else { repo.fetch_ledgers(remote) }
@@ -36,19 +40,26 @@ pub fn fetch(repo: &Repo, remote: &RemoteName) -> Result<Fetched, LedgerError> {
         // A name that is no id is nobody's ledger.
         let Some(run) = RunId::parse(&tip.branch.to_string()) else { continue };
         let Ok(there) = tip.target else { continue };
-        match take_over(repo, remote, run, there) {
+        match take_over(repo, remote, run, (before.get(&run).copied(), there)) {
             Ok(true) => fetched.moved.push(run),
             Ok(false) => {}
+            // It is reported once. The run is shown as held.
+            Err(LedgerError::SetBack(back)) if !back.is_new => {}
             Err(error) => fetched.refused.push((run, error)),
         }
     }
+    set_back::release(repo, remote, None)?;
     Ok(fetched)
 }
 
 /// Moves the ref of a run forward to what `remote` has. Returns whether it moved.
-fn take_over(repo: &Repo, remote: &RemoteName, run: RunId, there: CommitId) -> Result<bool, LedgerError> {
-    let name = ledger_ref(run);
-    let here = repo.read_ref(name.as_bytes().as_bstr())?;
+fn take_over(
+    repo: &Repo,
+    remote: &RemoteName,
+    run: RunId,
+    (before, there): (Option<CommitId>, CommitId),
+) -> Result<bool, LedgerError> {
+    let here = repo.read_ref(ledger_ref(run).as_bytes().as_bstr())?;
     if here == Some(there) {
         return Ok(false);
     }
@@ -57,10 +68,5 @@ fn take_over(repo: &Repo, remote: &RemoteName, run: RunId, there: CommitId) -> R
     if !Place::is_remote(repo, remote, &decided_by) {
         return Err(Place::foreign(repo, run, remote, &decided_by));
     }
-    // Another process may have fetched or pushed a newer one meanwhile. A rewind is `refresh`'s to follow.
-    if here.is_some_and(|here| !repo.descends(there, here)) {
-        return Ok(false);
-    }
-    let moved = repo.swap(name.as_bytes().as_bstr(), here, there, "aynig: fetched")?;
-    Ok(matches!(moved, crate::git::Swap::Won))
+    set_back::follow(repo, remote, run, (before, there))
 }

@@ -18,6 +18,7 @@
 //! | [`archive`] | the runs that were deleted |
 //! | [`deletion`] | deletes runs |
 //! | [`fetch`] | fetches the ledgers that a remote decides |
+//! | [`set_back`] | ledgers that a hub has set back |
 //! | [`watch`] | reports moves of ledgers while steps and turns are live |
 //! | [`history`] | the operations of a run, oldest first |
 //! | [`check`] | compares the events of a ledger with its tree |
@@ -36,6 +37,7 @@ mod message;
 pub mod operate;
 pub mod place;
 pub mod runs;
+pub mod set_back;
 pub mod tip;
 pub mod watch;
 

@@ -11,15 +11,15 @@ use bstr::{BString, ByteSlice};
 use super::archive::{self, archived_ref};
 use super::check::check_since;
 use super::content::{self, Content};
-use super::error::LedgerError;
+use super::error::{LedgerError, SetBack};
 use super::masks::Masks;
 use super::message::{self, MAX_MESSAGE};
 use super::place::Place;
+use super::set_back;
 use super::tip::{MAX_FILE, Tip, ledger_ref};
 use crate::clock;
 use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId};
-use crate::contract::layout::WORKS;
 use crate::crashpoint::{self, Point};
 use crate::git::objects::commits::NewCommit;
 use crate::git::remote::PATIENCE;
@@ -169,19 +169,25 @@ impl<'r> Ledger<'r> {
     /// # Errors
     /// [`LedgerError`] if it cannot be asked, or its ledger is damaged.
     pub fn refresh(&mut self) -> Result<(), LedgerError> {
-        if let Place::Remote(remote) = &self.place {
-            let works = format!("{WORKS}{}/", self.run);
-            let names = [ledger_ref(self.run), archived_ref(self.run), works];
-            let fetch = || self.repo.fetch_refs(remote, &names, PATIENCE);
-            // A killed process may have left its lock.
-            fetch().or_else(
-                |error| if self.repo.release_dead_locks().is_empty() { Err(error) } else { fetch() },
-            )?;
-            if archive::archived(self.repo, self.run)?.is_some() {
-                archive::follow(self.repo, self.run, &self.tip.state.run.slug)?;
-            }
+        if let Place::Remote(remote) = self.place.clone() {
+            set_back::fetch_run(self.repo, &remote, self.run, &self.tip.state.run.slug)?;
         }
         self.reread()
+    }
+
+    /// Continues with what the place of decision has, although operations that are known here are gone there. Returns
+    /// what was given up.
+    ///
+    /// # Errors
+    /// Those of [`refresh`](Self::refresh).
+    pub fn accept(&mut self) -> Result<Option<SetBack>, LedgerError> {
+        let back = match self.refresh() {
+            Err(LedgerError::SetBack(back)) => *back,
+            refreshed => return refreshed.map(|()| None),
+        };
+        set_back::give_up(self.repo, self.run, &back)?;
+        self.refresh()?;
+        Ok(Some(back))
     }
 
     /// Sets the ledger back to its newest operation since `self` was read, if something else was put on it at the place of
@@ -234,7 +240,8 @@ impl<'r> Ledger<'r> {
     /// Whether the run was deleted at the place of decision.
     fn is_archived(&self) -> Result<bool, LedgerError> {
         if let Place::Remote(remote) = &self.place {
-            self.repo.fetch_refs(remote, &[archived_ref(self.run)], PATIENCE)?;
+            let name = archived_ref(self.run);
+            self.repo.fetch_refs(remote, &[(&name, &name)], PATIENCE)?;
         }
         Ok(archive::archived(self.repo, self.run)?.is_some())
     }
@@ -498,7 +505,7 @@ fn check_lengths(changed: &[(String, Option<Vec<u8>>)], message: &[u8]) -> Resul
 fn accepted(repo: &Repo, place: &Place, run: RunId, commit: CommitId) -> bool {
     let Place::Remote(remote) = place else { return false };
     let name = ledger_ref(run);
-    let fetched = repo.fetch_refs(remote, std::slice::from_ref(&name), PATIENCE);
+    let fetched = repo.fetch_refs(remote, &[(&name, &name)], PATIENCE);
     fetched.is_ok() && repo.read_ref(name.as_str().into()).is_ok_and(|now| now == Some(commit))
 }
 

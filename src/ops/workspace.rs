@@ -165,7 +165,7 @@ impl From<Refusal> for Error {
             Why::Usage => Kind::Usage,
             Why::NotFound => Kind::NotFound,
             Why::Conflict => Kind::Conflict,
-            Why::Failed => Kind::Failed,
+            Why::Failed | Why::SetBack => Kind::Failed,
             Why::Setup => Kind::Setup,
             Why::Remote => Kind::Remote,
         };

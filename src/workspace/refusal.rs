@@ -18,6 +18,15 @@ pub enum Why {
     Setup,
     /// The remote where a run is decided did not answer or did not take it.
     Remote,
+    /// That remote has set the ledger of a run back.
+    SetBack,
+}
+
+impl Why {
+    /// Whether the remote where a run is decided stands in the way, and nothing that was done here.
+    pub(crate) fn is_of_remote(self) -> bool {
+        matches!(self, Self::Remote | Self::SetBack)
+    }
 }
 
 /// A refused request.
@@ -66,6 +75,7 @@ impl From<LedgerError> for Refusal {
             | LedgerError::Leased { .. }
             | LedgerError::CheckedOut { .. } => Why::Conflict,
             LedgerError::Unmoved { .. } | LedgerError::Remote(_) => Why::Remote,
+            LedgerError::SetBack(_) => Why::SetBack,
             LedgerError::Object(_)
             | LedgerError::Ref(_)
             | LedgerError::Unsaved { .. }

@@ -110,6 +110,10 @@ pub(crate) struct FlowResume {
     #[arg(long, value_name = "STEP")]
     pub(crate) from: Option<String>,
 
+    /// Continue with what the hub has, although it has set the ledger back: steps that it lost are carried out again
+    #[arg(long)]
+    pub(crate) accept: bool,
+
     /// Carry the run out here until it ends or waits for a person, with a line for each step
     #[arg(long)]
     pub(crate) wait: bool,

@@ -88,6 +88,11 @@ pub(crate) fn run(app: &App, arguments: &Flow) -> Result<Exit, Error> {
         FlowVerb::Pause(of) => grant(app, &repo, "pausing a run", (of, false), &Wish::Pause),
         FlowVerb::Stop(of) => grant(app, &repo, "stopping a run", (of, false), &Wish::Stop),
         FlowVerb::Resume(options) => {
+            if options.accept {
+                engine::persons_only("resuming a run")?;
+                let run = found(&repo, &options.run.run_name)?;
+                opened(app, &repo)?.accept(run)?.iter().for_each(|words| ui::remark(&ui::sanitize(words)));
+            }
             let wish = Wish::Resume(options.from.clone());
             grant(app, &repo, "resuming a run", (&options.run, options.wait), &wish)
         }

@@ -33,7 +33,7 @@ use crate::flow::due::is_parked;
 use crate::flow::verdict::is_undone;
 use crate::git::Repo;
 use crate::journal::directory::RunDirectory;
-use crate::ledger::{Place as LedgerPlace, Tip, content, runs as ledgers};
+use crate::ledger::{Place as LedgerPlace, Tip, content, runs as ledgers, set_back};
 use crate::model::ids::{RunId, Slug};
 use crate::model::run::{Run, RunKind};
 use crate::model::state::State;
@@ -121,10 +121,11 @@ impl Listed {
     /// The verdict, else the place.
     #[must_use]
     pub fn word(&self) -> &'static str {
-        self.verdict.unwrap_or(match self.place {
-            "ended" => self.status,
-            place => place,
-        })
+        match self.place {
+            "ended" => self.verdict.unwrap_or(self.status),
+            "stuck" => self.place,
+            place => self.verdict.unwrap_or(place),
+        }
     }
 }
 
@@ -344,6 +345,7 @@ fn stands(repo: &Repo, state: &State, step: Option<&str>, row: Option<&BranchVie
             .next_back()
             .filter(|last| is_parked(last))
             .and_then(|last| last.evidence.as_deref()),
+        held: set_back::held(repo, run.id).ok().flatten(),
         left: if run.status.is_ended() { left(repo, state) } else { Left::default() },
         driver: row.map(|row| Driver {
             kind: row.label(),

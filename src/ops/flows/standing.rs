@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::clock;
 use crate::contract::unable::Unable;
+use crate::ledger::error::SetBack;
 use crate::model::run::{RunStatus, Verdict};
 use crate::words::shell_quote;
 
@@ -91,6 +92,8 @@ pub(super) struct Facts<'a> {
     pub(super) waits_because: Option<&'a str>,
     /// The remains of the run after its end.
     pub(super) left: Left<'a>,
+    /// Its ledger, if its hub has set that back.
+    pub(super) held: Option<SetBack>,
     /// Its driver. `None` if there is no such branch here.
     pub(super) driver: Option<Driver<'a>>,
 }
@@ -138,6 +141,10 @@ pub struct Standing {
 impl Facts<'_> {
     pub(super) fn standing(&self) -> Standing {
         let step = self.step.unwrap_or("its next step");
+        if let Some(held) = &self.held {
+            let next = vec![held.gives_back.clone(), held.accepts.clone(), self.command("flow log")];
+            return Standing { place: Place::Stuck, words: format!("is held at {step}: {held}"), next };
+        }
         match self.status {
             Some(status) if status.is_ended() => self.ended(status),
             Some(RunStatus::Paused) => {
@@ -238,7 +245,9 @@ impl Facts<'_> {
                 Standing { place: Place::Due, words, next: vec!["aynig run".to_owned()] }
             }
             (kind, _) => {
-                let why = self.waiting_for.or(driver.reason).map(|why| format!(": {why}"));
+                // What a driver asks that the ledger does not is another question.
+                let reason = driver.reason.filter(|_| kind != ASKS);
+                let why = self.waiting_for.or(reason).map(|why| format!(": {why}"));
                 let words = format!(
                     "{step} is due, and its driver {}{}",
                     driver_words(kind),
@@ -250,11 +259,14 @@ impl Facts<'_> {
     }
 }
 
+/// The kind of a driver that asks a person.
+const ASKS: &str = "waits-for-you";
+
 fn driver_words(kind: &str) -> &str {
     match kind {
         "stalled" => "is stalled",
         "invalid" => "cannot be read",
-        "rests" => "rests",
+        "rests" | ASKS => "rests at another state",
         _ => "is not run here",
     }
 }

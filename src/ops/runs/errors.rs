@@ -21,7 +21,9 @@ impl From<LedgerError> for Error {
             LedgerError::Version { .. } => {
                 new(Kind::Failed).hint("nothing was changed; the version of aynig that made it reads it")
             }
-            LedgerError::Damaged { .. } => error.mends().into_iter().fold(new(Kind::Failed), Self::hint),
+            LedgerError::Damaged { .. } | LedgerError::SetBack(_) => {
+                error.mends().into_iter().fold(new(Kind::Failed), Self::hint)
+            }
             LedgerError::Moved { .. }
             | LedgerError::Fenced { .. }
             | LedgerError::Busy { .. }

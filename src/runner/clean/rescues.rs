@@ -3,8 +3,10 @@
 //! Invariant: a ref whose work is in no branch is removed only at an age the user gave. Each ref is removed
 //! by a compare-and-swap right after its check.
 
+use bstr::{BString, ByteSlice};
+
 use crate::contract::ids::{BranchName, CommitId};
-use crate::contract::layout::short;
+use crate::contract::layout::{RESCUED_LEDGERS, RUNS, short};
 use crate::contract::retention::age_words;
 use crate::git::objects::landed::LandedError;
 use crate::git::worktrees::preserved::RescueRef;
@@ -32,6 +34,10 @@ fn one(repo: &Repo, wanted: &CleanOptions, rescue: &RescueRef) -> Item {
     };
     let seconds_old = age(stored.committed_at, wanted.now);
     item.age = Some(seconds_old);
+    if is_held(repo, rescue) {
+        let why = "its hub has set the ledger back, and the run is held";
+        return item.stays(why, "`aynig flow list` shows it, with what can be done");
+    }
     if let Some(attempt) = rescue.attempt {
         let (lease, remote) =
             files::find(repo, attempt).map(|record| settled::of_record(repo, &record)).unwrap_or_default();
@@ -50,6 +56,10 @@ fn one(repo: &Repo, wanted: &CleanOptions, rescue: &RescueRef) -> Item {
                 rescue.commit
             )),
             _ => {
+                if rescue.name.starts_with(RESCUED_LEDGERS.as_bytes()) {
+                    let shows = format!("`git log {}` shows it; --older-than lets it go by its age", rescue.name);
+                    return item.stays("it is the end of a ledger that its hub has set back", shows);
+                }
                 let name = shell_quote(&rescue.name.to_string());
                 // A bare repository has no checkout for a cherry-pick.
                 let takes = if repo.is_bare() {
@@ -68,6 +78,13 @@ fn one(repo: &Repo, wanted: &CleanOptions, rescue: &RescueRef) -> Item {
         Swap::Won | Swap::Lost { actual: None } => Ok(None),
         Swap::Lost { actual: Some(_) } => Err("it points at other work now; look again".to_owned()),
     })
+}
+
+/// Whether a rescue is the ledger of a run that is held here (CONTRACT 16.11).
+fn is_held(repo: &Repo, rescue: &RescueRef) -> bool {
+    let run = rescue.name.strip_prefix(RESCUED_LEDGERS.as_bytes()).and_then(|rest| rest.split_once_str("/"));
+    let ledger = run.map(|(run, _)| BString::from([RUNS.as_bytes(), run].concat()));
+    ledger.is_some_and(|name| repo.read_ref(name.as_bstr()).ok().flatten() == Some(rescue.commit))
 }
 
 /// The git command that shows a rescue, with the command's own commits below it that no branch has.

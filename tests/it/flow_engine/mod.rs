@@ -75,6 +75,7 @@ mod published;
 mod replicated;
 mod seed;
 mod sessions;
+mod set_back;
 mod steered;
 mod telling;
 mod trust;

@@ -10,6 +10,7 @@ mod hear;
 mod hubs;
 mod masks;
 mod packing;
+mod set_back;
 mod strangers;
 mod watch;
 mod writers;
