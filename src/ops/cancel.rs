@@ -29,7 +29,7 @@ use crate::runner::survey::words::requests_again;
 use crate::runner::survey::{rest, trust};
 use crate::words::error_chain;
 
-use super::declare::{Written, check_no_driver, check_no_workspace};
+use super::declare::{Written, check_no_driver, check_no_workspace, driven_by};
 use super::error::{Error, Kind};
 use super::missing::{Purpose, missing};
 use super::outer::OuterCommand;
@@ -370,6 +370,11 @@ fn rests(repo: &Repo, authority: &Authority, stored: &Stored, state: &StateName)
         Error { message: format!("{}; nothing was changed", error.message), ..error }
     })?;
     Ok(rest::of_state(repo, from.as_ref(), stored, state) == Rest::Rests)
+}
+
+/// The run that a branch drives. A glob passes over such a branch.
+pub fn drives(repo: &Repo, authority: &Authority, branch: &BranchName) -> Result<Option<String>, Error> {
+    driven_by(repo, branch, head_of(repo, authority, branch)?)
 }
 
 /// Whether a branch is worth cancelling, if only a glob names it: it is leased, or waits to be run or answered.

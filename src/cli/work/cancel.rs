@@ -9,7 +9,7 @@ use aynig::clock::{span, wall_seconds};
 use aynig::contract::cancel::Then;
 use aynig::git::Repo;
 use aynig::ops::app::App;
-use aynig::ops::cancel::{Asked, End, Outcome, Request, cancel, is_open, look};
+use aynig::ops::cancel::{Asked, End, Outcome, Request, cancel, drives, is_open, look};
 use aynig::ops::error::Error;
 use aynig::ops::history::host::saved_words;
 use aynig::ops::notify;
@@ -30,13 +30,8 @@ pub(crate) fn run(app: &App, arguments: &Cancel) -> Result<Exit, Error> {
     let authority = authority(&repo, arguments.remote.as_ref())?;
     let named: Vec<_> = arguments.name.iter().chain(&arguments.branch).cloned().collect();
     let matching = selected(&repo, &authority, &named)?;
-    let mut chosen = Vec::new();
-    for one in &matching {
-        if !one.by_glob || is_open(&repo, &authority, &one.branch)? {
-            chosen.push(one);
-        }
-    }
-    if chosen.is_empty() {
+    let (chosen, drivers) = chosen(&repo, &authority, &matching)?;
+    if chosen.is_empty() && drivers == 0 {
         ui::remark(&match matching.len() {
             0 => return Err(Error::failed("no branch matches: nothing to cancel")),
             1 => "the branch that matches rests: nothing to cancel".to_owned(),
@@ -97,6 +92,32 @@ pub(crate) fn run(app: &App, arguments: &Cancel) -> Result<Exit, Error> {
         ui::answer_json(&json!({ "branches": rows }));
     }
     Ok(exit)
+}
+
+/// The branches to cancel, and the number of drivers that a glob passes over. These are printed; branches that rest are not.
+fn chosen<'a>(
+    repo: &Repo,
+    authority: &Authority,
+    matching: &'a [Selected],
+) -> Result<(Vec<&'a Selected>, usize), Error> {
+    let (mut chosen, mut drivers) = (Vec::new(), 0);
+    for one in matching {
+        if !one.by_glob {
+            chosen.push(one);
+        } else if is_open(repo, authority, &one.branch)? {
+            match drives(repo, authority, &one.branch)? {
+                None => chosen.push(one),
+                Some(slug) => {
+                    drivers += 1;
+                    ui::remark(&ui::sanitize(&format!(
+                        "{} drives run {slug}, and is passed over: `aynig flow stop {slug}` ends the run",
+                        one.branch
+                    )));
+                }
+            }
+        }
+    }
+    Ok((chosen, drivers))
 }
 
 /// The outcome for one branch, for programs.

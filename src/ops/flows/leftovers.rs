@@ -4,6 +4,7 @@
 //! A driver goes only where its run has ended by the ledger, it rests as ended, and nobody moves it meanwhile.
 //! The ledger keeps the run.
 
+use crate::clock;
 use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::layout::fetched_ref;
@@ -48,22 +49,48 @@ pub fn workspaces(
     workspaces: &Workspaces<'_>,
     wanted: &CleanOptions,
 ) -> Result<Vec<Item>, Error> {
-    let mut items = Vec::new();
     if !wanted.workspaces {
-        return Ok(items);
+        return Ok(Vec::new());
     }
-    for (id, head) in ledgers::all(repo)? {
-        let Ok(tip) = Tip::read_run(repo, id, head) else { continue };
-        let run = &tip.state.run;
-        if run.kind != RunKind::Flow || !run.status.is_ended() {
-            continue;
-        }
-        let Ok(context) = workspaces.find(format!("{}/{FLOW}", run.slug).as_ref()) else { continue };
-        if context.worktree_path.is_dir() {
-            items.push(workspace(repo, workspaces, wanted, run, &context));
-        }
-    }
-    Ok(items)
+    let all = ended(repo, workspaces)?;
+    Ok(all.iter().map(|(run, context)| workspace(repo, workspaces, wanted, run, context)).collect())
+}
+
+/// The workspaces of ended runs on this host.
+fn ended(repo: &Repo, workspaces: &Workspaces<'_>) -> Result<Vec<(Run, Context)>, Error> {
+    let tips = ledgers::all(repo)?.into_iter().filter_map(|(id, head)| Tip::read_run(repo, id, head).ok());
+    let runs = tips.map(|tip| tip.state.run);
+    let ended = runs.filter(|run| run.kind == RunKind::Flow && run.status.is_ended());
+    let found = ended.filter_map(|run| {
+        let context = workspaces.find(format!("{}/{FLOW}", run.slug).as_ref()).ok()?;
+        context.worktree_path.is_dir().then_some((run, context))
+    });
+    Ok(found.collect())
+}
+
+/// The workspaces of runs that ended a day ago: those that `aynig clean` removes, and those that stay.
+pub fn old_workspaces(repo: &Repo, workspaces: &Workspaces<'_>) -> Result<(Vec<String>, Vec<String>), Error> {
+    let main = repo.main_branch(None).map_err(|error| Error::because("find the main branch", &error))?;
+    let main = main.map(|(_, main)| main);
+    let now = clock::wall_seconds();
+    let all = ended(repo, workspaces)?.into_iter();
+    let old = all.filter(|(run, _)| age(now, run) >= AGE);
+    let (go, stay): (Vec<_>, Vec<_>) =
+        old.partition(|(_, context)| unneeded(repo, main, context).is_ok_and(|why| why.is_some()));
+    let handles = |all: Vec<(Run, Context)>| all.iter().map(|(_, context)| context.handle()).collect();
+    Ok((handles(go), handles(stay)))
+}
+
+/// Why nobody needs the work of a workspace. `Err`: its work branch is gone.
+fn unneeded(repo: &Repo, main: Option<CommitId>, context: &Context) -> Result<Option<&'static str>, ()> {
+    let Ok(Some(work)) = repo.branch_head(&context.branch()) else { return Err(()) };
+    let has_landed =
+        |main| repo.descends(main, work) || repo.landed(work, main).is_ok_and(|landed| landed.is_some());
+    Ok(if work == context.base() {
+        Some("its work branch is at its base")
+    } else {
+        main.is_some_and(has_landed).then_some("its work is in the main branch")
+    })
 }
 
 fn workspace(
@@ -73,26 +100,20 @@ fn workspace(
     run: &Run,
     context: &Context,
 ) -> Item {
-    let (slug, age, handle) = (&run.slug, age(wanted, run), context.handle());
+    let (slug, age, handle) = (&run.slug, age(wanted.now, run), context.handle());
     let mut item = Item::new(Kind::Workspace, handle.as_str());
     (item.branch, item.age) = (Some(context.branch_name.clone()), Some(age));
     let remove = format!("aynig workspace remove --apply {handle}");
     if age < wanted.older_than.unwrap_or(AGE) {
         return item.stays(format!("run {slug} has ended, and not long ago"), remove);
     }
-    let Ok(Some(work)) = repo.branch_head(&context.branch()) else {
-        return item.stays(format!("run {slug} has ended, and its work branch is gone"), remove);
-    };
-    let main = wanted.main.as_ref().map(|(_, main)| *main);
-    let has_landed =
-        |main| repo.descends(main, work) || repo.landed(work, main).is_ok_and(|landed| landed.is_some());
-    let why = if work == context.base() {
-        "its work branch is at its base"
-    } else if main.is_some_and(has_landed) {
-        "its work is in the main branch"
-    } else {
-        let why = format!("run {slug} has ended, and its work is not in the main branch");
-        return item.stays(why, format!("aynig land {}", shell_quote(&context.branch_name)));
+    let why = match unneeded(repo, wanted.main.as_ref().map(|(_, main)| *main), context) {
+        Ok(Some(why)) => why,
+        Ok(None) => {
+            let why = format!("run {slug} has ended, and its work is not in the main branch");
+            return item.stays(why, format!("aynig land {}", shell_quote(&context.branch_name)));
+        }
+        Err(()) => return item.stays(format!("run {slug} has ended, and its work branch is gone"), remove),
     };
     let why = format!("run {slug} has ended, and {why}");
     item.goes(why).carried_out(wanted, || match workspaces.remove(context) {
@@ -102,8 +123,8 @@ fn workspace(
 }
 
 /// Seconds since a run changed last.
-fn age(wanted: &CleanOptions, run: &Run) -> u64 {
-    let seconds = wanted.now.saturating_sub(run.updated_at.millis().div_euclid(1000));
+fn age(now: i64, run: &Run) -> u64 {
+    let seconds = now.saturating_sub(run.updated_at.millis().div_euclid(1000));
     u64::try_from(seconds).unwrap_or(0)
 }
 
@@ -120,7 +141,7 @@ fn item(
     run: &Run,
     (place, branch, known): (&Place, &BranchName, CommitId),
 ) -> Item {
-    let age = age(wanted, run);
+    let age = age(wanted.now, run);
     let at = match place {
         Place::Here => String::new(),
         Place::Remote(remote) => format!(" at {remote}"),

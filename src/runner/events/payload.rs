@@ -279,7 +279,7 @@ impl Notification {
         let logs = self.run_id.as_ref().map(|_| format!("aynig logs --branch {branch}{remote}"));
         let saved = self.rescue_ref.as_deref().map(shows_rescued);
         let retry = match &self.drives {
-            Some(slug) => format!("aynig flow show {slug}"),
+            Some(slug) => format!("aynig flow resume {slug}"),
             None => format!("aynig set-state --retry --branch {branch}{remote}"),
         };
         match self.event {

@@ -190,3 +190,33 @@ fn the_workspace_of_an_ended_run_goes_when_its_work_has_landed() {
     repo.aynig_ok(["clean", "--workspaces", "--older-than", "0s", "--apply"]);
     assert!(!put_back.worktree.exists());
 }
+
+/// CONTRACT 20.35
+#[test]
+fn doctor_names_old_workspaces_of_ended_runs() {
+    let repo = with_agent("cat >/dev/null; basename $(dirname $PWD) >made");
+    let [landed, kept] = [(); 2].map(|()| {
+        let run = start(&repo, &flow("write", WRITE));
+        repo.aynig_ok(["run", "--drain"]);
+        run
+    });
+    repo.aynig_ok(["land", &landed.work]);
+    let doctor = |seconds: &str| {
+        let mut command = repo.aynig_command();
+        command.args(["doctor", "--json"]).env("AYNIG_CLOCK_OFFSET_SECONDS", seconds);
+        let findings =
+            json(&command.output().expect("it runs"))["findings"].as_array().expect("a list").clone();
+        let of_ended = |one: &Value| one["text"].as_str().is_some_and(|text| text.contains("ended"));
+        findings.into_iter().filter(of_ended).collect::<Vec<_>>()
+    };
+    assert_eq!(doctor("60"), Vec::<Value>::new(), "they have just ended");
+    let found = doctor("90000");
+    let has = |run: &Started, next: &str| {
+        let is = |one: &&Value| one["text"].as_str().is_some_and(|text| text.contains(&run.slug));
+        let one = found.iter().find(is).unwrap_or_else(|| panic!("{}: {found:?}", run.slug));
+        assert_eq!(one["level"], "warning");
+        assert!(one["next"].as_str().is_some_and(|text| text.contains(next)), "{one}");
+    };
+    has(&landed, "aynig clean --apply");
+    has(&kept, &format!("aynig workspace remove --apply {}/flow", kept.slug));
+}

@@ -120,7 +120,7 @@ fn what_a_step_that_was_cut_off_leaves_is_told_with_commands_for_its_run() {
     assert_eq!(repo.state(&run.driver), "stalled", "{}", told(&killed));
     let notice = the_notice(&repo);
     assert_eq!(notice["event"], "stalled");
-    assert!(next(&notice).contains(&format!("aynig flow show {}", run.slug).as_str()), "{notice}");
+    assert!(next(&notice).contains(&format!("aynig flow resume {}", run.slug).as_str()), "{notice}");
     assert!(next(&notice).iter().all(|command| !command.contains("set-state")), "{notice}");
     // The same where a person carries the run out.
     let mut command = repo.aynig_command();

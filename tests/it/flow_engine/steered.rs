@@ -53,6 +53,26 @@ fn a_driver_that_is_gone_at_the_hub_is_made_there() {
 
 /// CONTRACT 20.31
 #[test]
+fn a_pattern_of_cancel_passes_over_drivers() {
+    let repo = with_agent(APPENDS);
+    let run = start(&repo, &flow("ask", ASK));
+    repo.aynig_ok(["run", "--drain"]);
+    let before = repo.head(&run.driver);
+    for others in [false, true] {
+        if others {
+            repo.branch_from("main", "task", b"ask\n\ndwp-state: asked\ndwp-waits-for: ana\n");
+        }
+        let output = repo.aynig_ok(["cancel", "*"]);
+        let words = format!("{} drives run {}", run.driver, run.slug);
+        assert!(told(&output).contains(&words), "{}", told(&output));
+        assert!(told(&output).contains(&format!("aynig flow stop {}", run.slug)), "{}", told(&output));
+    }
+    assert_eq!(repo.head(&run.driver), before);
+    assert_refused(&repo.aynig(["cancel", &run.driver]), 1, &["drives run", "aynig flow stop"]);
+}
+
+/// CONTRACT 20.31
+#[test]
 fn a_driver_is_not_taken_out_of_its_run_by_hand() {
     let repo = with_agent(APPENDS);
     let run = start(&repo, &flow("ask", ASK));
@@ -111,7 +131,7 @@ fn a_live_step_keeps_a_run_from_going_on_elsewhere() {
         &["carries out a step", &pause],
     );
     let plain = repo.aynig_ok(["flow", "resume", &run.slug]);
-    assert!(told(&plain).contains("a step is under way"), "{}", told(&plain));
+    assert!(told(&plain).contains("carries out a step of it; nothing was changed"), "{}", told(&plain));
     repo.write("../go", "now");
     assert_eq!(runner.finish().status.code(), Some(0));
     assert_eq!(steps(&repo, &run), ["one completed two"]);
@@ -296,10 +316,11 @@ fn the_driver_of_a_run_is_not_cancelled() {
     let repo = Repo::with_commands(&[("build", "true")]);
     let run = start(&repo, &flow("ask", gate));
     repo.ready("other", "build");
-    for name in [&run.driver, "run/*"] {
+    for (name, exit) in [(run.driver.as_str(), 1), ("run/*", 0)] {
         let before = repo.head(&run.driver);
         let output = repo.aynig(["cancel", name]);
-        assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+        assert_eq!(output.status.code(), Some(exit), "{}", told(&output));
+        assert!(!told(&output).contains("rests"), "{}", told(&output));
         assert!(err(&output).contains(&format!("`aynig flow stop {}`", run.slug)), "{}", told(&output));
         assert_eq!(repo.head(&run.driver), before, "nothing was changed");
     }

@@ -12,6 +12,7 @@ use aynig::git::Repo;
 use aynig::git::worktrees::registration::Registered;
 use aynig::ops::app::Process;
 use aynig::ops::error::{Error, unlock};
+use aynig::ops::flows::leftovers::old_workspaces;
 use aynig::ops::workspace;
 use aynig::runner::clean::stranded;
 use aynig::runner::landing::recover::lease_of;
@@ -29,6 +30,7 @@ pub(crate) fn check(repo: &Repo, process: &Process) -> Vec<Finding> {
         .unwrap_or_else(|error| (vec![Finding::of("workspaces", error)], Vec::new()));
     let mut findings = worktrees(repo, &kept);
     findings.extend(more);
+    findings.extend(of_ended(repo, process).unwrap_or_else(|error| vec![Finding::of("workspaces", error)]));
     findings.extend(deferred(repo));
     findings.extend(locks(repo.common_dir()));
     findings
@@ -51,6 +53,20 @@ fn workspaces(repo: &Repo, process: &Process) -> Result<(Vec<Finding>, Vec<PathB
         findings.push(Finding::ok(CHECK, format!("{all}, complete and at the recorded place")));
     }
     Ok((findings, kept.into_iter().map(|(path, ..)| path).collect()))
+}
+
+/// Names the workspaces of runs that ended a day ago.
+fn of_ended(repo: &Repo, process: &Process) -> Result<Vec<Finding>, Error> {
+    let (go, stay) = old_workspaces(repo, &workspace::at(repo, process, shutdown()?)?)?;
+    let named = |handles: &[String], what: &str, next: String| {
+        let all = pluralize(handles.len(), "workspace");
+        let text = format!("{all} of ended runs, {what}: {}", handles.join(", "));
+        (!handles.is_empty()).then(|| Finding::warning("workspaces", text, next))
+    };
+    let first = stay.first().map(|first| format!("aynig workspace remove --apply {first}"));
+    let going = named(&go, "whose work has landed", "aynig clean --apply".to_owned());
+    let staying = named(&stay, "whose work has not landed", first.unwrap_or_default());
+    Ok(going.into_iter().chain(staying).collect())
 }
 
 fn worktrees(repo: &Repo, of_workspaces: &[PathBuf]) -> Vec<Finding> {
