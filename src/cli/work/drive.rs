@@ -49,6 +49,9 @@ pub(crate) fn drive(app: &App, driven: &Driven, json: bool) -> Result<Exit, Erro
     let settings = Settings::of_run(&repo, &given)?;
     let options = options(&repo, &app.process, &settings)?;
     let authority = authority::for_run(&repo, settings.remote.as_ref())?;
+    let is_alone =
+        flows::is_alone(&repo, &flows::find(&repo, &driven.run.to_string())?.state.run, &authority);
+    let authority = if is_alone { Authority::Local } else { authority };
     let setup = Setup::new(options, authority, WATCHDOG);
     let stop = shutdown()?;
     // A signal hands the step back. It no longer ends the process, as it does while a remote is asked.

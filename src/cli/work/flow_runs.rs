@@ -305,7 +305,9 @@ fn granted_words(
     granted: &Granted,
     (json, waits): (bool, bool),
 ) -> Result<Exit, Error> {
-    let slug = runs::show(repo, run)?.state.run.slug;
+    let shown = runs::show(repo, run)?.state.run;
+    let is_alone = flows::is_alone(repo, &shown, &authority(repo, None)?);
+    let slug = shown.slug;
     if waits {
         let driver = flows::driver(repo, &slug)?;
         return drive(app, &Driven { run, slug: slug.to_string(), driver }, json);
@@ -315,10 +317,12 @@ fn granted_words(
         ui::answer_json(&Changed { run_id, slug: slug.to_string(), status, under_way });
         return Ok(Exit::Done);
     }
-    for words in &granted.said {
+    // `aynig run` does not carry such a run on.
+    let said = granted.said.iter().filter(|words| !(is_alone && words.contains("`aynig run`")));
+    for words in said {
         ui::remark(&ui::sanitize(words));
     }
-    if !granted.said.is_empty() {
+    if !granted.said.is_empty() && !is_alone {
         return Ok(Exit::Done);
     }
     if granted.is_leased {

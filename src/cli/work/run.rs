@@ -12,6 +12,7 @@ use aynig::git::Repo;
 use aynig::ops::app::App;
 use aynig::ops::authority;
 use aynig::ops::error::Error;
+use aynig::ops::flows;
 use aynig::ops::notify::HookListener;
 use aynig::ops::run::{Mode, Setup, next_steps, options};
 use aynig::ops::settings;
@@ -153,6 +154,11 @@ fn until_reconfigured(app: &App, arguments: &Run, before: &mut Before) -> Result
         feed.subscribe(|notice| hook.hear(&app.store, notice));
     }
     feed.subscribe(|notice| narrator.tell(notice));
+    if !before.begun
+        && let Some(words) = flows::alone(&repo, authority)?
+    {
+        narrator.note(&words);
+    }
     if let Some(unset) = authority::unset(&repo, authority) {
         let at = Some((unset.there.clone(), unset.head));
         feed.publish(&Notice::Warning { branch: None, at, warning: unset.warning() });

@@ -84,6 +84,35 @@ pub fn has_driver(repo: &Repo, tip: &Tip) -> bool {
     known_driver(repo, &tip.state.run).is_ok_and(|known| known.is_some())
 }
 
+/// Whether a run belongs to this clone alone, although a remote is set: it was made before that.
+pub fn is_alone(repo: &Repo, run: &Run, authority: &Authority) -> bool {
+    authority.source().is_some()
+        && matches!(LedgerPlace::of(repo, run.id, &run.decided_by), Ok(LedgerPlace::Here))
+}
+
+/// Names the runs that belong to this clone alone and have not ended, with the command that carries them on.
+pub fn alone(repo: &Repo, authority: &Authority) -> Result<Option<String>, Error> {
+    let Some(remote) = authority.source() else { return Ok(None) };
+    let all = ledgers::all(repo)?.into_iter();
+    let runs = all.filter_map(|(id, head)| Some(Tip::read_run(repo, id, head).ok()?.state.run));
+    let slugs: Vec<String> = runs
+        .filter(|run| run.kind == RunKind::Flow && !run.status.is_ended() && is_alone(repo, run, authority))
+        .map(|run| run.slug.to_string())
+        .collect();
+    Ok(slugs.first().map(|first| {
+        format!(
+            "of this clone alone, not of {remote}: {}; `{}` carries it on",
+            slugs.join(", "),
+            carries_on(first)
+        )
+    }))
+}
+
+/// The command that carries a run of this clone alone on.
+fn carries_on(slug: &str) -> String {
+    format!("aynig flow resume {slug} --wait")
+}
+
 /// A flow run of the list.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -160,12 +189,19 @@ pub fn list(
     let live = tips.iter().any(|tip| !tip.state.run.status.is_ended());
     let pattern = format!("{}*/{FLOW}", globset::escape(&settings::workspace(repo)?.run_prefix));
     let rows = if live { drivers(repo, process, authority, &pattern)? } else { HashMap::new() };
+    let own = |tip: &&Tip| !tip.state.run.status.is_ended() && is_alone(repo, &tip.state.run, authority);
+    let here = match tips.iter().find(own) {
+        Some(_) => drivers(repo, process, &Authority::Local, &pattern)?,
+        None => HashMap::new(),
+    };
     let now = clock::wall_millis();
     let listed = tips.iter().map(|tip| {
         let (run, state) = (&tip.state.run, &tip.state);
         let step = step_of(repo, tip);
-        let row = rows.get(&driver(repo, &run.slug)?.to_string());
-        let Standing { place, words, next } = stands(repo, state, step.as_deref(), row);
+        let is_alone = is_alone(repo, run, authority);
+        let known = if is_alone { &here } else { &rows };
+        let row = known.get(&driver(repo, &run.slug)?.to_string());
+        let Standing { place, words, next } = stands(repo, state, step.as_deref(), row, is_alone);
         Ok(Listed {
             run_id: run.id,
             slug: run.slug.to_string(),
@@ -209,7 +245,7 @@ pub fn driven(repo: &Repo, rows: &[BranchView]) -> Result<Vec<DrivenView>, Error
         let Some(row) = by_slug.get(known.slug.as_str()) else { continue };
         let Ok(tip) = Tip::read(repo, run, head) else { continue };
         let Standing { words, place, next } =
-            stands(repo, &tip.state, step_of(repo, &tip).as_deref(), Some(row));
+            stands(repo, &tip.state, step_of(repo, &tip).as_deref(), Some(row), false);
         let run = &tip.state.run;
         let view = DrivenView {
             branch: row.branch.clone(),
@@ -298,7 +334,7 @@ fn waiting_for(state: &State) -> Option<String> {
 
 /// Where a run stands that does not go on by itself. Nothing of its driver counts.
 pub(super) fn rests(repo: &Repo, state: &State) -> Standing {
-    stands(repo, state, current_step(state, None).as_deref(), None)
+    stands(repo, state, current_step(state, None).as_deref(), None, false)
 }
 
 /// The worktree of a run on this host.
@@ -322,7 +358,13 @@ fn left<'a>(repo: &Repo, state: &'a State) -> Left<'a> {
 }
 
 /// Where a run stands.
-fn stands(repo: &Repo, state: &State, step: Option<&str>, row: Option<&BranchView>) -> Standing {
+fn stands(
+    repo: &Repo,
+    state: &State,
+    step: Option<&str>,
+    row: Option<&BranchView>,
+    is_alone: bool,
+) -> Standing {
     let run = &state.run;
     let is_work = |step: &Step| matches!(step.opcode, Opcode::RunAgent | Opcode::RunValidation);
     let answered = step.zip(gate::answered(state)).map(|(step, answer)| format!("{step} ({answer})"));
@@ -355,6 +397,7 @@ fn stands(repo: &Repo, state: &State, step: Option<&str>, row: Option<&BranchVie
             moves: row.deferred.is_some() || row.preferred.is_some(),
             reason: row.reason.as_deref(),
         }),
+        is_alone,
     }
     .standing()
 }

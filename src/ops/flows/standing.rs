@@ -96,6 +96,8 @@ pub(super) struct Facts<'a> {
     pub(super) held: Option<SetBack>,
     /// Its driver. `None` if there is no such branch here.
     pub(super) driver: Option<Driver<'a>>,
+    /// Whether it belongs to this clone alone, although a remote is set.
+    pub(super) is_alone: bool,
 }
 
 /// The remains of an ended run.
@@ -140,6 +142,20 @@ pub struct Standing {
 
 impl Facts<'_> {
     pub(super) fn standing(&self) -> Standing {
+        let mut standing = self.stands();
+        if self.is_alone && standing.place != Place::Ended {
+            standing.words.push_str("; the run belongs to this clone alone");
+            let carries_on = super::carries_on(self.slug);
+            standing
+                .next
+                .iter_mut()
+                .filter(|next| *next == "aynig run")
+                .for_each(|next| next.clone_from(&carries_on));
+        }
+        standing
+    }
+
+    fn stands(&self) -> Standing {
         let step = self.step.unwrap_or("its next step");
         if let Some(held) = &self.held {
             let next = vec![held.gives_back.clone(), held.accepts.clone(), self.command("flow log")];

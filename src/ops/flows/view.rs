@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::gate::{self, GateView};
 use super::standing::{End, Place, Standing};
-use super::{driver, driver_row, stands, step_of, waiting_for};
+use super::{driver, driver_row, is_alone, stands, step_of, waiting_for};
 use crate::clock;
 use crate::contract::ids::CommitId;
 use crate::contract::unable::Unable;
@@ -188,8 +188,10 @@ pub fn show(
         trouble(&format!("{}; the ledger is shown", error_chain(&error)));
     }
     let branch = driver(repo, &tip.state.run.slug)?;
-    let row = driver_row(repo, process, authority, &branch)?;
-    Ok(view(repo, tip, &directory, branch.to_string(), row))
+    let is_alone = is_alone(repo, &tip.state.run, authority);
+    let place = if is_alone { &Authority::Local } else { authority };
+    let row = driver_row(repo, process, place, &branch)?;
+    Ok(view(repo, tip, &directory, (branch.to_string(), row), is_alone))
 }
 
 /// A run with what is known of it here.
@@ -197,12 +199,12 @@ fn view(
     repo: &Repo,
     tip: &Tip,
     directory: &RunDirectory,
-    driver: String,
-    row: Option<BranchView>,
+    (driver, row): (String, Option<BranchView>),
+    is_alone: bool,
 ) -> FlowRun {
     let (state, run) = (&tip.state, &tip.state.run);
     let step = step_of(repo, tip);
-    let Standing { place, words, next } = stands(repo, state, step.as_deref(), row.as_ref());
+    let Standing { place, words, next } = stands(repo, state, step.as_deref(), row.as_ref(), is_alone);
     let workspace = context(directory, state).unwrap_or(Value::Null);
     let text = |field: &str| workspace.get(field).and_then(Value::as_str).map(str::to_owned);
     let flow = run.flow.as_ref();

@@ -39,6 +39,7 @@ macro_rules! undo_step {
 
 mod afterwards;
 mod agent;
+mod alone;
 mod back;
 mod broken_worktree;
 mod bulky;

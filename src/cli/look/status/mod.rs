@@ -13,7 +13,7 @@ use aynig::git::Repo;
 use aynig::ops::app::{App, Process};
 use aynig::ops::authority;
 use aynig::ops::error::Error;
-use aynig::ops::flows::driven;
+use aynig::ops::flows::{self, driven};
 use aynig::ops::run::survey_options;
 use aynig::ops::runs::running;
 use aynig::ops::settings;
@@ -67,6 +67,9 @@ pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, Error> {
         }
         let mut running = if arguments.all { running(&repo)? } else { Vec::new() };
         running.retain(|slug| seen.runs.iter().all(|run| run.slug != *slug));
+        if let Some(words) = flows::alone(&repo, &authority)?.filter(|_| arguments.all) {
+            ui::remark(&ui::sanitize(&words));
+        }
         if !running.is_empty() {
             let words = format!("running: {}: `aynig flow list`, `aynig orch run list`", running.join(", "));
             ui::remark(&styled(FAINT, words));
