@@ -27,6 +27,17 @@ pub fn shell_quote(word: &str) -> String {
     }
 }
 
+/// The first `most` characters of a text, with `…` if there are more. A command in backquotes is not cut.
+pub fn shortened(text: &str, most: usize) -> String {
+    let Some((end, _)) = text.char_indices().nth(most) else { return text.to_owned() };
+    let kept = &text[..end];
+    let kept = match kept.rfind('`').filter(|_| kept.matches('`').count() % 2 == 1) {
+        Some(command) => &kept[..command],
+        None => kept,
+    };
+    format!("{}…", kept.trim_end())
+}
+
 /// The message for a repository without commits.
 pub const NO_COMMIT: &str = "no branch has a commit yet; make one: `git commit --allow-empty -m 'Begin'`";
 
@@ -55,6 +66,18 @@ pub fn pluralize(count: usize, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_command_is_cut() {
+        for (text, most, wanted) in [
+            ("short", 5, "short"),
+            ("a long text", 6, "a long…"),
+            ("mend it: `git config a b`, then wait", 16, "mend it:…"),
+            ("mend it: `git config a b`, then wait", 25, "mend it: `git config a b`…"),
+        ] {
+            assert_eq!(shortened(text, most), wanted);
+        }
+    }
 
     #[test]
     fn plurals() {

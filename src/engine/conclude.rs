@@ -18,7 +18,7 @@ use crate::model::ids::StepId;
 use crate::model::run::{RunStatus, Verdict};
 use crate::model::state::State;
 use crate::model::step::{Opcode, Outcome, Step};
-use crate::words::error_chain;
+use crate::words::{error_chain, shortened};
 use crate::workspace::context::Context;
 use crate::workspace::refusal::{Refusal, Why};
 
@@ -233,8 +233,7 @@ fn ended_step(commands: &[Command], after: &State) -> Option<String> {
     let visit = if step.visit > 1 { format!(" visit {}", step.visit) } else { String::new() };
     let again = if step.attempt > 1 { format!(" attempt {}", step.attempt) } else { String::new() };
     let route = step.route.as_ref().map(|route| format!(" -> {route}")).unwrap_or_default();
-    let evidence: String =
-        step.evidence.iter().flat_map(|evidence| evidence.chars()).take(MOST_EVIDENCE).collect();
+    let evidence = shortened(step.evidence.as_deref().unwrap_or_default(), MOST_EVIDENCE);
     let evidence = if evidence.is_empty() { evidence } else { format!(": {evidence}") };
     Some(format!("{} {}{visit}{again} {outcome}{route}{evidence}", step.number, step.id))
 }

@@ -20,7 +20,7 @@ use crate::model::approval::{Answer, Approval, Resolution};
 use crate::model::by::By;
 use crate::model::decide::{Command, EndedStep, RunEdit};
 use crate::model::ids::RunId;
-use crate::model::run::{RunStatus, Verdict};
+use crate::model::run::{Run, RunStatus, Verdict};
 use crate::model::state::State;
 use crate::model::step::Outcome;
 use crate::workspace::refusal::{Refusal, Why};
@@ -28,7 +28,7 @@ use crate::workspace::refusal::{Refusal, Why};
 use super::answered::answered;
 use super::conclude::{Conclusion, Holder, follow_up};
 use super::driver::{Driver, GATE, Next, RUN_KEY, STEP};
-use super::question::{Given, HEAD, Weighed, closes, needs_key, newest, request};
+use super::question::{Given, HEAD, Weighed, closes, name_of, needs_key, newest, request};
 use super::signed::Found;
 use super::{Engine, now, open};
 
@@ -101,8 +101,9 @@ impl Engine<'_> {
                 (Some(lease), Some(_)) if status == RunStatus::Running => {
                     return Err(under_way(&ledger, &lease));
                 }
-                (Some(_), None) if status == RunStatus::Running => {
-                    return Ok(Granted { status, is_leased: true, next: None, said: Vec::new() });
+                (Some(lease), None) if status == RunStatus::Running => {
+                    let said = vec![holder_words(&ledger, &lease)];
+                    return Ok(Granted { status, is_leased: true, next: None, said });
                 }
                 (Some(_), Some(_)) => {
                     self.wait_for_holder(&driver)?;
@@ -148,6 +149,7 @@ impl Engine<'_> {
         let mut ledger = open(self.repo, run)?;
         let flow = self.frozen(&ledger)?;
         let approval = self.gate_asked(&ledger, &flow)?.clone();
+        not_answered_otherwise(&approval, reply.approves)?;
         let mut given = Given {
             by: self.workspaces.options.by.clone(),
             approves: reply.approves,
@@ -192,7 +194,7 @@ impl Engine<'_> {
         if state.run.status.is_ended()
             && let Some(_) = open.filter(|open| open.resolution.is_none())
         {
-            let message = format!("run {slug} has ended: {}; nothing was changed", state.run.status.word());
+            let message = format!("run {slug} has ended: {}; nothing was changed", end_word(&state.run));
             return Err(Refusal::new(Why::Failed, message)
                 .hint(format!("`aynig flow resume {slug}` brings it back to its gate")));
         }
@@ -267,7 +269,8 @@ impl Engine<'_> {
                 ledger.operate(&op, &conclusion.commands, &[]).map_err(Refusal::from)?;
                 // An attempt that ends now may not have heard of it.
                 if driver.ask()? == head {
-                    return Ok(granted(ledger, true, None));
+                    let said = is_over(&lease).then(|| holder_words(ledger, &lease));
+                    return Ok(Granted { said: said.into_iter().collect(), ..granted(ledger, true, None) });
                 }
                 continue;
             }
@@ -327,7 +330,7 @@ impl Engine<'_> {
         let mut is_told = false;
         while let Some(lease) = self.lease(driver.ask()?) {
             let runner = lease.runner.to_str_lossy();
-            let is_over = matches!(lease.liveness(clock::wall_seconds()), Liveness::Expired { .. });
+            let is_over = is_over(&lease);
             if is_over || begun.elapsed() > PATIENCE || self.stop.cause().is_some() {
                 let why = if is_over { "is gone" } else { "works on" };
                 let message = format!("{runner}, which carries a step out, {why}; nothing was changed");
@@ -352,7 +355,7 @@ impl Engine<'_> {
         Ok(match wish {
             Wish::Pause if run.status == RunStatus::Paused => Vec::new(),
             Wish::Pause if run.status.is_ended() => {
-                return Err(refused(format!("run {} has ended: {}", run.slug, run.status.word()))
+                return Err(refused(format!("run {} has ended: {}", run.slug, end_word(run)))
                     .hint(format!("`aynig flow resume {}` carries it on", run.slug)));
             }
             Wish::Pause => {
@@ -360,9 +363,10 @@ impl Engine<'_> {
                 vec![RunEdit { waiting_for: Some(Some(why)), ..to(RunStatus::Paused) }]
             }
             Wish::Stop if run.status.is_ended() => {
-                return Err(refused(format!("run {} has ended: {}", run.slug, run.status.word())).hint(
-                    format!("`aynig flow show {}` shows how, and what can be done with it", run.slug),
-                ));
+                return Err(refused(format!("run {} has ended: {}", run.slug, end_word(run))).hint(format!(
+                    "`aynig flow show {}` shows how, and what can be done with it",
+                    run.slug
+                )));
             }
             Wish::Stop => {
                 vec![RunEdit {
@@ -412,6 +416,39 @@ impl Engine<'_> {
             other => other.runner().to_owned(),
         }
     }
+}
+
+/// Refuses an answer to a request that was answered otherwise.
+fn not_answered_otherwise(approval: &Approval, approves: bool) -> Result<(), Refusal> {
+    let word = match approval.resolution.as_ref().map(|resolution| resolution.status) {
+        Some(Answer::Denied) if approves => "rejected",
+        Some(Answer::Approved) if !approves => "approved",
+        _ => return Ok(()),
+    };
+    let by = approval.resolved_by.as_ref().map_or_else(|| "nobody".to_owned(), name_of);
+    let gate = approval.tool.args.get("step").and_then(Value::as_str).unwrap_or("the gate");
+    Err(Refusal::new(Why::Failed, format!("{gate} was {word} already, by {by}; nothing was changed")))
+}
+
+/// Whether the holder of a lease is gone.
+fn is_over(lease: &Lease) -> bool {
+    matches!(lease.liveness(clock::wall_seconds()), Liveness::Expired { .. })
+}
+
+/// The holder of a live step, for a request that does not move the driver.
+fn holder_words(ledger: &Ledger<'_>, lease: &Lease) -> String {
+    let run = &ledger.tip().state.run;
+    let (slug, word, runner) = (&run.slug, run.status.word(), lease.runner.to_str_lossy());
+    if is_over(lease) {
+        format!("run {slug} is {word}; {runner} is gone, and the next `aynig run` takes its step over")
+    } else {
+        format!("run {slug} is {word}, and {runner} carries out a step of it; nothing was changed")
+    }
+}
+
+/// How a run ended, in the word of the list.
+fn end_word(run: &Run) -> &'static str {
+    run.verdict.map_or(run.status.word(), Verdict::word)
 }
 
 fn under_way(ledger: &Ledger<'_>, lease: &Lease) -> Refusal {

@@ -36,6 +36,15 @@ impl Engine<'_> {
         let mut ledger = open(self.repo, run)?;
         let flow = self.frozen(&ledger)?;
         check(&ledger.tip().state)?;
+        let slug = ledger.tip().state.run.slug.clone();
+        let found = self.workspaces.find(format!("{slug}/{FLOW}").as_ref());
+        if undoes
+            && let Ok(context) = found
+            && context.undo.is_none()
+        {
+            let message = format!("{} was not rolled back; nothing was changed", context.handle());
+            return Err(not_undone(Refusal::new(Why::Failed, message), slug.as_str()));
+        }
         if ledger.tip().state.run.status == RunStatus::Running {
             let why = format!("{} put its work back", self.name());
             let pause = RunEdit {
@@ -46,7 +55,6 @@ impl Engine<'_> {
             self.person(&mut ledger, &flow, &[Command::SetRun(pause)])?;
         }
         let driver = self.driver_of(&ledger)?;
-        let slug = ledger.tip().state.run.slug.clone();
         let before = ledger.tip().id;
         self.wait_for_holder(&driver).map_err(|refusal| {
             let again = if undoes { " --undo" } else { "" };

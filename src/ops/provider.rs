@@ -56,7 +56,7 @@ fn found(repo: &Repo, name: ProviderName, stop: &Stop) -> Option<Found> {
     let mut found = Found { name, is_configured, provider: None, program: None, version: None, reason: None };
     match provider(repo, &found.name) {
         Ok(None) => return None,
-        Err(error) => found.reason = Some(error.message),
+        Err(error) => found.reason = Some([vec![error.message], error.hints].concat().join("; ")),
         Ok(Some(configured)) => {
             match provider::find(&configured) {
                 Ok(program) => {

@@ -162,7 +162,15 @@ fn find(
         return Err(error);
     }
     let flow = workspace::find_or_take(workspaces, &below(FLOW), || Ok(()));
-    flow.map_err(|_| if error.kind == Kind::Usage { error.hint("`--node NAME` says which") } else { error })
+    flow.map_err(|_| match error.kind {
+        Kind::Usage => error.hint("`--node NAME` says which"),
+        _ if workspaces.known_to_a_run(&below(FLOW)).is_some() => error,
+        _ => {
+            let message = format!("no run or workspace is named {}", asked.run.to_string_lossy());
+            let unknown = Error::new(error.kind, message).hint("`aynig flow list` lists the runs");
+            error.hints.into_iter().fold(unknown, Error::hint)
+        }
+    })
 }
 
 /// The state of the run, as it is known here.

@@ -165,7 +165,16 @@ fn graph(process: &Process, options: &FlowGraph) -> Result<Exit, Error> {
         return Ok(Exit::Done);
     }
     let read = read(&process.start, &options.drawn);
-    let read = if is_file { read } else { read.map_err(|error| error.hint(FIND_RUN)) };
+    // What has no extension and no directory can only mean a run.
+    let may_be_run = options.drawn.extension().is_none() && options.drawn.components().count() == 1;
+    let read = match read {
+        Err(_) if !is_file && may_be_run => {
+            let name = options.drawn.display();
+            Err(Error::failed(format!("there is no run {name}, and no file of this name")).hint(FIND_RUN))
+        }
+        Err(error) if !is_file => Err(error.hint(FIND_RUN)),
+        read => read,
+    };
     let Checked { flow, notes } = flow::check(&read?);
     if let (true, Some(name)) = (is_file, named)
         && let Some(run) = app().ok().and_then(|app| runs::find(&app.repo(), name).ok())

@@ -14,12 +14,12 @@ use aynig::ops::flows::view::{StepView, show as view};
 use aynig::ops::flows::{self, FlowRun, Listed};
 use aynig::ops::runs;
 use aynig::runner::authority::Authority;
+use aynig::words::shortened;
 use serde_json::json;
 
 use crate::cli::args::{FlowList, FlowOne};
 use crate::cli::exit::Exit;
 use crate::cli::ui;
-use crate::cli::ui::columns::cut;
 use crate::cli::ui::signals;
 use crate::cli::ui::{BAD, CALL, CARE, FAINT, GOOD, STRONG, styled, warn};
 
@@ -152,6 +152,7 @@ fn print(run: &FlowRun) {
         ("work", work),
         ("look", run.look.clone().filter(|_| rests)),
         ("answer", run.answer.clone().filter(|_| rests)),
+        ("published", (!run.publications.is_empty()).then(|| run.publications.join("\n"))),
         ("worktree", run.worktree_path.clone()),
         ("driver", Some(run.driver.clone())),
         ("files", Some(run.run_directory.clone())),
@@ -196,7 +197,7 @@ pub(crate) fn line(step: &StepView) -> String {
     let route = step.route.as_ref().map(|route| format!(" -> {route}")).unwrap_or_default();
     let evidence = step.evidence.as_ref().map(|evidence| format!(": {evidence}")).unwrap_or_default();
     let words = format!("{}  {}{visit}{again}  {outcome}{route}{evidence}", step.number, step.id);
-    cut(&ui::sanitize(&words.split_whitespace().collect::<Vec<_>>().join(" ")), WORDS)
+    shortened(&ui::sanitize(&words.split_whitespace().collect::<Vec<_>>().join(" ")), WORDS)
 }
 
 /// Runs `aynig flow log`.
@@ -211,7 +212,7 @@ pub(crate) fn log(app: &App, options: &FlowOne) -> Result<Exit, Error> {
     for entry in &entries {
         let words = entry.text.split_whitespace().collect::<Vec<_>>().join(" ");
         let by = styled(FAINT, ui::sanitize(&entry.by));
-        let words = cut(&ui::sanitize(&words), WORDS);
+        let words = shortened(&ui::sanitize(&words), WORDS);
         ui::answer(&format!("{}  {:9}  {words}  {by}", styled(FAINT, &entry.at), entry.kind));
         if let Some(directory) = &entry.directory {
             ui::answer(&format!("    {}", styled(FAINT, ui::sanitize(directory))));

@@ -5,6 +5,7 @@ use serde::Serialize;
 use aynig::ops::app::App;
 use aynig::ops::error::Error;
 use aynig::ops::provider::{Found, all, check};
+use aynig::ops::settings;
 use aynig::provider::versions::{Bounds, Standing, bounds, standing};
 use aynig::provider::{Ended, How};
 use aynig::supervise::Watchdog;
@@ -140,6 +141,8 @@ fn line(found: &Found) -> String {
 
 fn list(app: &App, json: bool) -> Result<Exit, Error> {
     let stop = signals::shutdown()?;
+    let unknown = settings::unknown(&app.repo());
+    unknown.iter().filter(|words| words.contains("aynig.provider.")).for_each(|words| ui::warn(words));
     let all = all(&app.repo(), &stop, None)?;
     if json {
         let rows: Vec<Row<'_>> = all.iter().map(row).collect();

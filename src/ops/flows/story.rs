@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::gate::{answer_word, person};
-use super::view::{StepView, steps};
+use super::view::{StepView, published, steps};
 use crate::flow::due::PARKED;
 use crate::git::Repo;
 use crate::ledger::Tip;
@@ -212,6 +212,11 @@ fn told(event: &Event) -> Option<(&'static str, String)> {
         Body::WorkspaceMended(body) => ("workspace", changed("mended", body)),
         Body::WorkspaceAdopted(body) => ("workspace", changed("commits of people adopted", body)),
         Body::WorkspaceRolledBack(body) => ("workspace", changed("rolled back", body)),
+        Body::PublishPushed(body) | Body::PublishProposed(body) => {
+            let all = body.patch.published.iter().flatten();
+            let newest = all.max_by_key(|one| one.count).map(published);
+            ("workspace", newest.map_or_else(|| "published".to_owned(), |one| format!("published as {one}")))
+        }
         Body::WorkspaceRemoved(body) => ("workspace", changed("removed", body)),
         Body::LimitReached(body) => {
             ("limit", format!("{} reached: {} of {}", body.limit, body.value, body.bound))

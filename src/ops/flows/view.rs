@@ -24,6 +24,7 @@ use crate::ledger::Tip;
 use crate::model::ids::RunId;
 use crate::model::state::State;
 use crate::model::step::{Opcode, Outcome, Step};
+use crate::model::workspace::Publication;
 use crate::ops::app::Process;
 use crate::ops::error::Error;
 use crate::ops::runs;
@@ -104,6 +105,9 @@ pub struct FlowRun {
     pub steps: Vec<StepView>,
     /// The context of its workspace.
     pub workspace: Value,
+    /// Its published branches, with the addresses of their proposals.
+    #[serde(skip)]
+    pub publications: Vec<String>,
     /// The command that shows the work, if its commits are here.
     #[serde(skip)]
     pub look: Option<String>,
@@ -211,6 +215,12 @@ fn view(
     let lease = row.as_ref().and_then(|row| row.lease.as_ref());
     let steps = steps(state, directory);
     FlowRun {
+        publications: state
+            .workspaces
+            .values()
+            .flat_map(|workspace| &workspace.published)
+            .map(published)
+            .collect(),
         look: look(repo, state),
         answer: answer(&steps),
         run_id: run.id,
@@ -248,6 +258,12 @@ fn view(
         steps,
         workspace,
     }
+}
+
+/// A publication in words.
+pub(super) fn published(one: &Publication) -> String {
+    let url = one.url.as_ref().map(|url| format!(": {url}")).unwrap_or_default();
+    format!("{} at {}{url}", one.branch, one.remote)
 }
 
 /// The command that shows the work of a run in any clone that has its commits.

@@ -74,7 +74,7 @@ fn the_same_answer_again_is_fine_and_one_that_is_too_late_names_the_first() {
     repo.aynig_ok(["flow", "approve", &run.slug, "--comment", "very good"]);
     let (code, words) = refused(&repo, &["flow", "reject", &run.slug]);
     assert_eq!(code, Some(1), "{words}");
-    assert!(words.contains("approved, by Test Person <person@example.com>"), "{words}");
+    assert!(words.contains("approved already, by Test Person <person@example.com>"), "{words}");
     assert_eq!(repo.state(&run.driver), "flow-done");
 }
 

@@ -74,6 +74,7 @@ mod policies;
 mod providers;
 mod published;
 mod replicated;
+mod said;
 mod seed;
 mod sessions;
 mod set_back;

@@ -1,0 +1,100 @@
+//! Answers of commands about a run that has nothing to do for them.
+
+use super::agent::with_agent;
+use super::lease::kill_in_step;
+use super::*;
+
+const GATE: &str = gate_step!("STOP");
+const WORK: &str = agent_step!("work", "work", "STOP");
+
+fn refused(repo: &Repo, arguments: &[&str], words: &[&str]) {
+    assert_refused(&repo.aynig(arguments.iter().copied()), 1, words);
+}
+
+/// CONTRACT 20.6, 20.14
+#[test]
+fn an_answer_and_an_end_have_the_words_of_the_list() {
+    let repo = Repo::new();
+    let run = start(&repo, &flow("ask", GATE));
+    repo.aynig_ok(["run", "--drain"]);
+    repo.aynig_ok(["flow", "reject", &run.slug]);
+    let again = told(&repo.aynig_ok(["flow", "reject", &run.slug]));
+    assert!(again.contains("was rejected already"), "{again}");
+    refused(&repo, &["flow", "approve", &run.slug], &["was rejected already, by Test Person"]);
+    repo.aynig_ok(["run", "--drain"]);
+    for verb in ["pause", "stop"] {
+        refused(&repo, &["flow", verb, &run.slug], &["has ended: rejected"]);
+    }
+}
+
+/// CONTRACT 20.29
+#[test]
+fn undoing_no_rollback_pauses_nothing() {
+    let repo = Repo::new();
+    let run = start(&repo, &flow("ask", GATE));
+    refused(&repo, &["flow", "rollback", "--undo", &run.slug], &["was not rolled back; nothing was changed"]);
+    assert_eq!(shown(&repo, &run)["status"], "running");
+}
+
+/// CONTRACT 20.9
+#[test]
+fn a_host_that_carries_a_step_out_or_is_gone_is_named() {
+    let stays = "cat >/dev/null; common=$(git rev-parse --git-common-dir)
+echo \"$$ $PPID\" >\"$common/up.new\"; mv \"$common/up.new\" \"$common/up\"; exec sleep 600";
+    let repo = with_agent(stays);
+    let run = start(&repo, &flow("work", WORK));
+    kill_in_step(&repo);
+    let call = |verb: &str, seconds: &str| {
+        let mut command = repo.aynig_command();
+        command.args(["flow", verb, &run.slug]).env("AYNIG_CLOCK_OFFSET_SECONDS", seconds);
+        told(&command.output().expect("it runs"))
+    };
+    let resumed = call("resume", "0");
+    assert!(
+        resumed.contains("test-host carries out a step") && resumed.contains("nothing was changed"),
+        "{resumed}"
+    );
+    for verb in ["resume", "stop"] {
+        let gone = call(verb, "3600");
+        assert!(gone.contains("test-host is gone") && gone.contains("`aynig run`"), "{verb}: {gone}");
+        assert!(!gone.contains("hears of this"), "{verb}: {gone}");
+    }
+}
+
+/// CONTRACT 20.14
+#[test]
+fn what_is_no_run_is_an_unknown_run() {
+    let repo = Repo::new();
+    refused(&repo, &["flow", "graph", "nope"], &["nope", "aynig flow list"]);
+    refused(&repo, &["publish", "nope"], &["no run", "nope", "aynig flow list"]);
+}
+
+/// CONTRACT 20.14, 20.15
+#[test]
+fn show_and_log_name_what_was_published() {
+    let repo = with_agent("cat >/dev/null; echo made >made");
+    let run = start(&repo, &flow("work", WORK));
+    repo.aynig_ok(["run", "--drain"]);
+    let hub = repo.beside("hub.git");
+    let hub = hub.to_str().expect("UTF-8");
+    repo.git(["clone", "-q", "--bare", ".", hub]);
+    repo.git(["remote", "add", "origin", hub]);
+    let published = json(&repo.aynig_ok(["publish", "--json", &run.slug]));
+    let branch = published["branch"].as_str().expect("a branch");
+    for verb in ["show", "log"] {
+        let said = out(&repo.aynig_ok(["flow", verb, &run.slug]));
+        let line = said.lines().find(|line| line.contains("published"));
+        assert!(line.is_some_and(|line| line.contains(branch)), "{verb}: {branch}: {said}");
+    }
+}
+
+/// CONTRACT 19.10
+#[test]
+fn a_setting_of_a_provider_that_does_not_count_is_named() {
+    let repo = Repo::new();
+    repo.git(["config", "aynig.provider.BAD_x.kind", "custom"]);
+    repo.git(["config", "aynig.provider.bad.kind", "custom"]);
+    let listed = told(&repo.aynig_ok(["provider", "list"]));
+    assert!(listed.contains("unknown setting aynig.provider.BAD_x.kind"), "{listed}");
+    assert!(listed.contains("git config aynig.provider.bad.command"), "{listed}");
+}
