@@ -101,6 +101,8 @@ pub(crate) enum Refusal {
     Unreadable,
     /// Its commit declares no state that could become HEAD.
     NoState,
+    /// It has no parent, or several.
+    Parents,
     /// It was left for another branch.
     Misplaced,
     /// HEAD does not descend from the HEAD that its sender saw.
@@ -124,7 +126,7 @@ pub(crate) fn ruling(
         return Ruling::Refuse(Refusal::Misplaced);
     }
     // One parent: the HEAD that the sender saw. The search for a delivery ends there.
-    let [seen] = parents else { return Ruling::Refuse(Refusal::NoState) };
+    let [seen] = parents else { return Ruling::Refuse(Refusal::Parents) };
     if !descends(*seen) {
         return Ruling::Refuse(Refusal::Replaced);
     }
@@ -189,8 +191,8 @@ mod tests {
         assert_eq!(judge("s\n", &[], true, false, Rest::Busy), Ruling::Drop);
         for (message, parents, descends, expected) in [
             ("s\n", &[2][..], true, refuse(Refusal::NoState)),
-            (good, &[], true, refuse(Refusal::NoState)),
-            (good, &[2, 3], true, refuse(Refusal::NoState)),
+            (good, &[], true, refuse(Refusal::Parents)),
+            (good, &[2, 3], true, refuse(Refusal::Parents)),
             ("s\n\ndwp-state: a\naynig-slot: c\n", &[2], true, refuse(Refusal::Misplaced)),
             ("s\n\ndwp-state: a\n", &[2], true, refuse(Refusal::Misplaced)),
             (good, &[2], false, refuse(Refusal::Replaced)),

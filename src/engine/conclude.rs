@@ -251,7 +251,11 @@ fn with_step(next: &Next, words: &str) -> String {
 /// The consequences of a state of a run: further commands, and the driver's next state.
 pub(super) fn follow_up(flow: &Flow, state: &State) -> (Vec<Command>, Next) {
     let run = &state.run;
-    let rests = |state, subject: String| Next { state, subject, ..Next::default() };
+    // An open gate stays open while its run rests.
+    let open = state.steps.values().next_back();
+    let open = open.filter(|step| step.ended_at.is_none() && step.opcode == Opcode::Gate);
+    let gate_number = open.map(|step| step.number);
+    let rests = |state, subject: String| Next { state, subject, gate: gate_number, ..Next::default() };
     match run.status {
         RunStatus::Running => {}
         RunStatus::Queued | RunStatus::Paused => {
@@ -363,5 +367,6 @@ fn gate(state: &State, step: &str, number: u64) -> Next {
         subject: format!("{name}: {step} waits for an approval{so_far}"),
         not_before: deadline,
         waits_for,
+        gate: Some(number),
     }
 }

@@ -30,6 +30,9 @@ pub const DONE: &str = "flow-done";
 /// The trailer that names the run.
 pub const RUN_KEY: &str = "aynig-run";
 
+/// The trailer of a state at which a gate is open: the place of that step in the run.
+pub(super) const OPEN_KEY: &str = "aynig-gate-step";
+
 /// The commands of a driver: their states, and what they call.
 const COMMANDS: [(&str, &str); 2] = [(STEP, "step"), ("stalled", "recover")];
 
@@ -47,6 +50,8 @@ pub struct Next {
     pub not_before: Option<i64>,
     /// Whom it waits for, for people.
     pub waits_for: Option<String>,
+    /// The place in the run of the gate that is open.
+    pub gate: Option<u64>,
 }
 
 /// A driver, at the place that decides its run.
@@ -126,6 +131,7 @@ impl Driver<'_> {
         let mut trailers = vec![Trailer::new(RUN_KEY, self.run.to_string())];
         trailers.extend(next.not_before.map(not_before));
         trailers.extend(next.waits_for.as_ref().map(|who| Trailer::new(WAITS_FOR_KEY, one_line(who))));
+        trailers.extend(next.gate.map(|number| Trailer::new(OPEN_KEY, number.to_string())));
         let draft = set_state_draft(&ManualState {
             state,
             subject: Some(one_line(&next.subject)),
@@ -171,6 +177,14 @@ pub fn run_of(repo: &Repo, head: CommitId) -> Option<RunId> {
         RunId::parse(trailers.last(RUN_KEY)?.to_str().ok()?)
     });
     named.next()
+}
+
+/// The place in the run of the gate that was open at a commit of a driver.
+pub(super) fn gate_at(repo: &Repo, commit: CommitId) -> Option<u64> {
+    let commits = repo.history(commit).take(MOST_READ).map_while(Result::ok);
+    let mut states = commits.map(|commit| Message::parse(&commit.message).trailers);
+    let state = states.find(|trailers| trailers.last(RUN_KEY).is_some())?;
+    state.last(OPEN_KEY)?.to_str().ok()?.parse().ok()
 }
 
 fn one_line(text: &str) -> String {

@@ -25,7 +25,7 @@ use crate::workspace::refusal::{Refusal, Why};
 
 use super::attempt::{Attempt, Ended, unrecorded};
 use super::conclude::{Conclusion, Holder};
-use super::driver::{Driver, MOST_READ, RUN_KEY};
+use super::driver::{Driver, MOST_READ, RUN_KEY, gate_at};
 use super::question::{
     APPROVERS, CHANGES, EVIDENCE, Given, HEAD, KEY, Now, Pushed, REQUIRED, Weighed, closes, gate_id, newest,
     request, weigh,
@@ -240,6 +240,8 @@ impl Engine<'_> {
         let trailers = Message::parse(&stored.message).trailers;
         let slot = delivered(&trailers);
         let pushed = slot.and_then(|slot| self.repo.commit(slot).ok());
+        // The parent of an answer that another host delivered is that host's.
+        let is_known = slot.is_none() || pushed.is_some();
         let (own, Found { signature, keys }) = match (slot, &pushed) {
             // An answer to another run is none to this one.
             (Some(_), Some(pushed)) if !is_for(&Message::parse(&pushed.message).trailers, branch) => {
@@ -265,6 +267,7 @@ impl Engine<'_> {
             gate: text(ANSWERED).unwrap_or_default(),
             answer: text("aynig-answer"),
             tree: text("aynig-tree"),
+            opened: is_known.then(|| own.parents.first().and_then(|parent| gate_at(self.repo, *parent))),
         })
     }
 
@@ -274,7 +277,7 @@ impl Engine<'_> {
         let Some(approval) = request(state, number) else { return Ok(Conclusion::default()) };
         let head = approval.tool.args.get(HEAD).and_then(Value::as_str).map(str::to_owned);
         let seen = [head, self.tree_asked(approval)];
-        let weighed = pushed.given(approval, &seen).and_then(|given| self.weighed(ledger, &given));
+        let weighed = pushed.given(approval, &seen, state).and_then(|given| self.weighed(ledger, &given));
         let (commands, refusal) = match weighed {
             Ok(Weighed::Counts(answer)) => {
                 let by = Some(pushed.by.clone());

@@ -51,7 +51,7 @@ pub(super) fn paused(state: &State, halt: Halt, why: String) -> (Vec<Command>, N
     let wait = format!("{why}: `aynig flow resume {}`", state.run.slug);
     let edit = RunEdit { waiting_for: Some(Some(wait.clone())), ..RunEdit::default() };
     let next =
-        Next { state: GATE, subject: format!("flow-gate: {why}"), not_before: None, waits_for: Some(wait) };
+        Next { state: GATE, subject: format!("flow-gate: {why}"), waits_for: Some(wait), ..Next::default() };
     (vec![Command::Halt(halt), Command::SetRun(edit)], next)
 }
 

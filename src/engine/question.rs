@@ -57,17 +57,28 @@ pub(super) struct Pushed {
     pub(super) answer: Option<String>,
     /// `aynig-tree`
     pub(super) tree: Option<String>,
+    /// The place in the run of the gate that was open where its author looked. `None` outside: that is not known here.
+    pub(super) opened: Option<Option<u64>>,
 }
 
 impl Pushed {
     /// The answer, if it is one to this question about the commit or the tree `seen`.
-    pub(super) fn given(&self, asked: &Approval, seen: &[Option<String>; 2]) -> Result<Given, Refusal> {
+    pub(super) fn given(
+        &self,
+        asked: &Approval,
+        seen: &[Option<String>; 2],
+        state: &State,
+    ) -> Result<Given, Refusal> {
         let name = name_of(&self.by);
         let refused = |why: String| Err(Refusal::new(Why::Usage, format!("{name}: {why}")));
         let gate = asked.tool.args.get("gate").and_then(Value::as_str).unwrap_or_default();
         if self.gate != gate {
             return refused(format!("aynig-gate is {}, and {gate} is open", self.gate));
         }
+        self.is_of_this_visit(asked, state).or_else(|(why, words)| {
+            let message = format!("{name}: {words}");
+            Err(Refusal::new(why, message))
+        })?;
         let approves = match self.answer.as_deref() {
             Some("approved") => true,
             Some("rejected") => false,
@@ -84,6 +95,35 @@ impl Pushed {
             keys: self.keys.clone(),
             about: None,
         })
+    }
+}
+
+impl Pushed {
+    /// Refuses an answer to an earlier visit of the gate, whatever else is the same.
+    fn is_of_this_visit(&self, asked: &Approval, state: &State) -> Result<(), (Why, String)> {
+        let arg = |one: &Approval, name: &str| one.tool.args.get(name).cloned();
+        let number = arg(asked, "number");
+        let opened = self.opened.map(|opened| opened.map(Value::from));
+        if opened.as_ref().is_some_and(|opened| *opened == number) {
+            return Ok(());
+        }
+        let gate = &self.gate;
+        if opened.is_some() {
+            let words = format!(
+                "it is no answer to this visit of {gate}: its parent is from before {gate} was opened; it has to be the \
+                 newest commit of the driver"
+            );
+            return Err((Why::Usage, words));
+        }
+        // Without the pushed commit an answer can be taken for one to this visit only if there was no other.
+        let other = |one: &Approval| arg(one, "gate") == arg(asked, "gate") && arg(one, "number") != number;
+        if !state.approvals.values().any(other) {
+            return Ok(());
+        }
+        let words = format!(
+            "the commit that was pushed is not here, so the visit of {gate} that it is about is not known"
+        );
+        Err((Why::Setup, words))
     }
 }
 

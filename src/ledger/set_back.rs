@@ -93,7 +93,17 @@ pub(super) fn fetch_run(
     let names = [(&*name, &*fetched), (&archived, &archived), (&works, &works)];
     let fetch = || repo.fetch_refs(remote, &names, PATIENCE);
     // A killed process may have left its lock.
-    fetch().or_else(|error| if repo.release_dead_locks().is_empty() { Err(error) } else { fetch() })?;
+    let done =
+        fetch().or_else(|error| if repo.release_dead_locks().is_empty() { Err(error) } else { fetch() });
+    if let (Err(_), Some(before)) = (&done, before.filter(|before| noted != Some(*before))) {
+        // Nothing was heard, so nothing is noted.
+        match noted {
+            Some(noted) => repo.swap(fetched.as_str().into(), Some(before), noted, "aynig: known"),
+            None => repo.delete_ref(fetched.as_str().into(), before),
+        }
+        .map(drop)?;
+    }
+    done?;
     if archive::archived(repo, run)?.is_some() {
         return archive::follow(repo, run, slug);
     }

@@ -60,6 +60,9 @@ use view::{UnableView, since};
 /// The words where there are none.
 pub const NONE: &str = "this repository has no flow runs: `aynig flow start FILE` begins one";
 
+/// The beginning of the note on a driver's state about an answer that was pushed.
+const UNCOUNTED: &str = "an answer does not count";
+
 /// The name of a flow's driver and of its workspace.
 const FLOW: &str = "flow";
 
@@ -357,6 +360,13 @@ fn left<'a>(repo: &Repo, state: &'a State) -> Left<'a> {
     }
 }
 
+/// Why an answer that was pushed to a driver does not count.
+fn uncounted(row: &BranchView) -> Option<String> {
+    let stuck = row.deferred.as_ref().and_then(|deferred| deferred.stuck.as_ref());
+    let noted = || row.subject.as_deref()?.split_once(": ").filter(|(_, note)| note.starts_with(UNCOUNTED));
+    stuck.map(|why| format!("{UNCOUNTED}: {why}")).or_else(|| noted().map(|(_, note)| note.to_owned()))
+}
+
 /// Where a run stands.
 fn stands(
     repo: &Repo,
@@ -387,6 +397,7 @@ fn stands(
             .next_back()
             .filter(|last| is_parked(last))
             .and_then(|last| last.evidence.as_deref()),
+        uncounted: row.and_then(uncounted),
         held: set_back::held(repo, run.id).ok().flatten(),
         left: if run.status.is_ended() { left(repo, state) } else { Left::default() },
         driver: row.map(|row| Driver {

@@ -92,6 +92,8 @@ pub(super) struct Facts<'a> {
     pub(super) waits_because: Option<&'a str>,
     /// The remains of the run after its end.
     pub(super) left: Left<'a>,
+    /// Why an answer that was pushed does not count.
+    pub(super) uncounted: Option<String>,
     /// Its ledger, if its hub has set that back.
     pub(super) held: Option<SetBack>,
     /// Its driver. `None` if there is no such branch here.
@@ -170,7 +172,8 @@ impl Facts<'_> {
             _ if self.is_late => self.driven(&format!("{step} (the time limit of its gate is over)")),
             _ => match self.waiting_for.or(self.asks.as_deref()).filter(|_| self.asks.is_some()) {
                 Some(asked) => {
-                    let words = format!("waits at {step} for {asked}");
+                    let uncounted = self.uncounted.iter().map(|why| format!("; {why}")).collect::<String>();
+                    let words = format!("waits at {step} for {asked}{uncounted}");
                     self.at(Place::Gate, words, &["flow approve", "flow reject --comment TEXT"])
                 }
                 None => self.driven(step),

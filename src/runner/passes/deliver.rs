@@ -27,7 +27,7 @@ use crate::runner::passes::backoff::Backoff;
 use crate::runner::survey::verdict::CommandsFrom;
 use crate::runner::survey::words::{in_the_way, named};
 use crate::runner::survey::{Branch, Verdict, rest, trust};
-use crate::runner::{Context, error_chain};
+use crate::runner::{Context, error_chain, shell_quote};
 
 /// The most commits that are searched for an earlier delivery.
 const SEARCHED: usize = 10_000;
@@ -114,11 +114,7 @@ impl Delivery<'_> {
             Ruling::Refuse(_) if self.has_moved(head) => return Ok(Done::Left),
             Ruling::Refuse(why) => {
                 let source = self.context.authority.source();
-                return Err(format!(
-                    "{}; {}",
-                    refusal_words(why, self.slot),
-                    withdrawal(&self.branch.name, source)
-                ));
+                return Err(stuck(self.repo, &self.branch.name, source, (why, self.slot)));
             }
             Ruling::Deliver(event) => event,
         };
@@ -234,8 +230,7 @@ pub(crate) fn prospect(
     match judged(repo, from, branch, (head, slot)) {
         Err(why) => Prospect::Stuck(why),
         Ok((_, Ruling::Refuse(why))) => {
-            let why = refusal_words(why, slot);
-            Prospect::Stuck(format!("{why}; {}", withdrawal(&branch.name, authority.source())))
+            Prospect::Stuck(stuck(repo, &branch.name, authority.source(), (why, slot)))
         }
         Ok((_, Ruling::Wait)) => match &branch.verdict {
             Verdict::Bounded { bound, .. } if bound.until().is_none() => {
@@ -259,11 +254,38 @@ pub fn withdrawal(branch: &BranchName, source: Option<&RemoteName>) -> String {
     format!("`aynig set-state --withdraw {}` removes it", named(branch, source))
 }
 
+/// Why a slot is never delivered, and what to type.
+fn stuck(
+    repo: &Repo,
+    branch: &BranchName,
+    source: Option<&RemoteName>,
+    (why, slot): (Refusal, CommitId),
+) -> String {
+    let words = refusal_words(why, slot);
+    let again = (why == Refusal::Parents).then(|| pushed_again(repo, branch, source?, slot)).flatten();
+    let again = again.map(|again| format!("; `{again}` does it right")).unwrap_or_default();
+    format!("{words}{again}; {}", withdrawal(branch, source))
+}
+
+/// The command that pushes the state of a slot once more, on top of the branch as it is.
+fn pushed_again(repo: &Repo, branch: &BranchName, remote: &RemoteName, slot: CommitId) -> Option<String> {
+    let there = repo.namespace().ok()?.there(slot_ref(branch).as_bstr()).to_string();
+    let (name, to) = (shell_quote(&branch.to_string()), shell_quote(&there));
+    Some(format!(
+        "git fetch {remote} {name} && git push --force {remote} $(git log -1 --format=%B {} | git commit-tree -p FETCH_HEAD \
+         FETCH_HEAD^{{tree}}):{to}",
+        slot.short()
+    ))
+}
+
 fn refusal_words(why: Refusal, slot: CommitId) -> String {
     let slot = slot.short();
     match why {
         Refusal::Unreadable => format!("{slot} is no commit that can be read"),
         Refusal::NoState => format!("the commit {slot} declares no state that can be set"),
+        Refusal::Parents => {
+            format!("the commit of the branch that its sender saw is missing as the one parent of {slot}")
+        }
         Refusal::Misplaced => format!("{slot} was left for another branch"),
         Refusal::Replaced => format!("the branch was made anew since {slot} was left for it"),
     }

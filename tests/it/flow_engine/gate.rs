@@ -258,6 +258,88 @@ fn a_pushed_answer_that_does_not_count_leaves_the_gate_open_and_says_why() {
     assert_eq!(steps(&one, &run), ["ask gate_rejected STOP"]);
 }
 
+/// Pushes what says that it is an answer, with these parents.
+fn push_with(from: &Repo, run: &Started, parents: &[&str], trailers: &str) {
+    let driver = &run.driver;
+    let message =
+        format!("late\n\ndwp-state: flow-step\naynig-slot: {driver}\naynig-wake: true\n{trailers}\n");
+    let mut arguments = vec!["commit-tree", "main^{tree}", "-m", &message];
+    parents.iter().for_each(|parent| arguments.extend(["-p", parent]));
+    let slot = from.git(arguments);
+    from.git(["push", "-q", "--force", "origin", &format!("{slot}:refs/aynig/deferred/{driver}")]);
+}
+
+/// CONTRACT 20.26
+#[test]
+fn a_pushed_answer_to_an_earlier_visit_does_not_count() {
+    let hub = Repo::new();
+    let one = clone(&hub, "one@example.com");
+    let again = with("").replace("gate_rejected: STOP", "gate_rejected: ask");
+    let run = start(&one, &flow("ask", &again));
+    one.aynig_ok(["run", "--drain"]);
+    let (seen, visit) = (one.head(&run.work), hub.head(&run.driver));
+    let answer = |word: &str| format!("aynig-gate: result\naynig-answer: {word}\naynig-tree: {seen}");
+    one.git(["fetch", "-q", "origin", &run.driver]);
+    push_with(&one, &run, &[&visit], &answer("rejected"));
+    one.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&one, &run), ["ask gate_rejected ask", "ask"]);
+    push_with(&one, &run, &[&visit], &answer("approved"));
+    one.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&one, &run), ["ask gate_rejected ask", "ask"]);
+    // Its author sees why.
+    let shown = out(&one.aynig_ok(["flow", "show", &run.slug]));
+    assert!(
+        shown.contains("an answer does not count") && shown.contains("no answer to this visit"),
+        "{shown}"
+    );
+    // One that was given while the run was paused is to this visit.
+    one.aynig_ok(["flow", "pause", &run.slug]);
+    one.git(["fetch", "-q", "origin", &run.driver]);
+    let paused = hub.head(&run.driver);
+    one.aynig_ok(["flow", "resume", &run.slug]);
+    push_with(&one, &run, &[&paused], &answer("approved"));
+    one.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&one, &run), ["ask gate_rejected ask", "ask gate_approved STOP"]);
+}
+
+/// CONTRACT 20.26
+#[test]
+fn a_pushed_answer_without_its_one_parent_is_named_with_the_command_that_does_it_right() {
+    let hub = Repo::new();
+    let one = clone(&hub, "one@example.com");
+    let run = start(&one, &flow("ask", GATE));
+    one.aynig_ok(["run", "--drain"]);
+    let seen = one.head(&run.work);
+    one.git(["fetch", "-q", "origin", &run.driver]);
+    let driver = hub.head(&run.driver);
+    let answer = format!("aynig-gate: result\naynig-answer: approved\naynig-tree: {seen}");
+    for parents in [&[][..], &[&*driver, "main"]] {
+        push_with(&one, &run, parents, &answer);
+        let ran = told(&one.aynig(["run", "--drain"]));
+        let shown = out(&one.aynig_ok(["flow", "show", &run.slug]));
+        for words in [&ran, &shown] {
+            assert!(
+                words.contains("missing as the one parent") && words.contains("git fetch origin"),
+                "{words}"
+            );
+        }
+    }
+    let shown = out(&one.aynig_ok(["flow", "show", &run.slug]));
+    let command = shown.split('`').find(|words| words.starts_with("git fetch ")).expect("a command");
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", command]).current_dir(&one.path);
+    for (name, value) in one.git_command().get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    let typed = shell.output().expect("a shell");
+    assert!(typed.status.success(), "{command}: {}", told(&typed));
+    one.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&one, &run), ["ask gate_approved STOP"]);
+}
+
 /// CONTRACT 20.26
 #[test]
 fn a_pushed_answer_outlives_the_attempt_that_reads_it() {
