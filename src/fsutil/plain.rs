@@ -3,7 +3,9 @@
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::OFlag;
 
 /// Opens an untrusted path for reading. Never blocks, and accepts only a regular file: reading a
 /// named pipe would block forever.
@@ -11,8 +13,7 @@ use std::path::Path;
 /// # Errors
 /// Any error from opening. Anything but a regular file is [`ErrorKind::InvalidInput`].
 pub fn open_plain(path: &Path) -> io::Result<File> {
-    let file =
-        fs::OpenOptions::new().read(true).custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits()).open(path)?;
+    let file = fs::OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
     if file.metadata()?.is_file() {
         return Ok(file);
     }
@@ -36,6 +37,19 @@ pub(crate) fn read_plain_text(path: impl AsRef<Path>) -> io::Result<String> {
     String::from_utf8(read_plain(path)?).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
 }
 
+/// Refuses what is there if it is neither a file nor a directory: opening it may wait forever. A link is followed.
+///
+/// # Errors
+/// [`ErrorKind::InvalidInput`].
+pub(crate) fn check_no_pipe(path: &Path) -> io::Result<()> {
+    match path.metadata() {
+        Ok(found) if !found.is_file() && !found.is_dir() => {
+            Err(io::Error::new(ErrorKind::InvalidInput, format!("{} is no file", path.display())))
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
 /// Takes away what is at the place of a file of ours and is none: a directory is renamed, and a pipe, a socket or a
 /// device is removed. A link stays. Returns whether there was something.
 ///
@@ -51,18 +65,75 @@ pub(crate) fn clear_odd(path: &Path) -> io::Result<bool> {
         return Ok(false);
     }
     if !kind.is_dir() {
-        return fs::remove_file(path).map(|()| true);
+        return remove_pipe(path).map(|()| true);
     }
+    set_aside(path).map(|_| true)
+}
+
+/// Renames something that is damaged to a free name beside it, and returns that.
+///
+/// # Errors
+/// Any error from renaming.
+pub(crate) fn set_aside(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let places = (1..u32::MAX).map(|number| path.with_file_name(format!("{name}.damaged-{number}")));
     let mut free = places.filter(|place| place.symlink_metadata().is_err());
     let free = free.next().ok_or(ErrorKind::AlreadyExists)?;
-    fs::rename(path, free).map(|()| true)
+    fs::rename(path, &free).map(|()| free)
+}
+
+/// Removes a named pipe. A process that waits for its other end goes on, and reads nothing.
+fn remove_pipe(path: &Path) -> io::Result<()> {
+    let flags = (OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW).bits();
+    let ends = fs::OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
+    let removed = fs::remove_file(path);
+    drop(ends);
+    removed
+}
+
+/// Removes named pipes, sockets and devices below a directory that `is_due` takes, but for those below `skipped`. Returns
+/// their paths. What cannot be read or removed stays.
+pub(crate) fn remove_pipes(directory: &Path, skipped: &Path, is_due: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
+    let (mut ahead, mut found) = (vec![directory.to_owned()], Vec::new());
+    while let Some(directory) = ahead.pop() {
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_dir() {
+                ahead.extend((path != skipped).then_some(path));
+            } else if !kind.is_file() && !kind.is_symlink() && is_due(&path) && remove_pipe(&path).is_ok() {
+                found.push(path);
+            }
+        }
+    }
+    found
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_waits_for_a_pipe_goes_on_when_it_is_removed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (below, skipped) = (scratch.path().join("a/b"), scratch.path().join("c"));
+        fs::create_dir_all(&below).unwrap();
+        fs::create_dir(&skipped).unwrap();
+        let [pipe, other, left] = [below.join("due"), below.join("other"), skipped.join("due")];
+        for pipe in [&pipe, &other, &left] {
+            nix::unistd::mkfifo(pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        }
+        let waits = pipe.clone();
+        let reader = std::thread::spawn(move || fs::read(waits));
+        // A reader that has come before goes on, and one that comes later finds nothing.
+        let found = remove_pipes(scratch.path(), &skipped, &|path| path.ends_with("due"));
+        assert_eq!((found, other.exists(), left.exists()), (vec![pipe], true, true));
+        let read = reader.join().unwrap();
+        assert!(
+            read.as_ref().map_or_else(|error| error.kind() == ErrorKind::NotFound, Vec::is_empty),
+            "{read:?}"
+        );
+    }
 
     #[test]
     fn what_is_no_file_makes_way() {

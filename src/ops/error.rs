@@ -115,6 +115,14 @@ impl From<OpenError> for Error {
                 "if the repository was moved, `git worktree repair` in it mends the links to its worktrees; \
                  if it is gone, so is what this directory belonged to: remove the file",
             ),
+            OpenError::Piped { file } => {
+                let shown = shell_quote(&file.to_string_lossy());
+                Self::setup(message).hint(format!("`rm {shown}`, and write it anew if it had something; then again"))
+            }
+            OpenError::NoWorkTree { file, .. } => {
+                let shown = shell_quote(&file.to_string_lossy());
+                Self::setup(message).hint(format!("`git -C / config --file {shown} --unset core.worktree`, then again"))
+            }
             OpenError::Broken { .. } => Self::setup(message).hint(
                 "`git config --list` in it names a line that cannot be read, `git fsck` what is damaged; mend that and run again",
             ),

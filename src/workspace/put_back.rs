@@ -12,13 +12,14 @@ use crate::git::process::call::Git;
 
 use super::Workspaces;
 use super::context::Context;
-use super::record::{Hook, Record, Values, content_of, key_and_worktree};
+use super::record::{Hook, RULES, Record, Values, content_of, key_and_worktree};
 use super::refusal::Refusal;
-use super::tampering::{Outside, Thing};
+use super::tampering::{Change, How, Outside, Thing};
 
 impl Workspaces<'_> {
     /// Puts hooks and settings back to what they were before a step. What fails is found again by the next comparison.
     pub fn put_back_outside(&self, context: &Context, before: &Outside) -> Result<(), Refusal> {
+        self.mend_vital(context, before)?;
         let now = self.recorded_now(context)?;
         let before = before.now();
         let saved = self.saved(context);
@@ -41,6 +42,50 @@ impl Workspaces<'_> {
         }
         Ok(())
     }
+
+    /// Puts back the files without which git does not work here, if it does not. Nothing else can be compared before.
+    pub(super) fn mend_vital(&self, context: &Context, before: &Outside) -> Result<Vec<Change>, Refusal> {
+        for pipe in self.repo.remove_pipes(&RULES) {
+            tracing::warn!("{} was a named pipe, and was removed", pipe.display());
+        }
+        let (saved, at) = (self.saved(context), self.git_dir_of(context)?);
+        let works = || self.repo.git_works(&at) && self.repo.git_works(self.repo.common_dir());
+        let mut mended = Vec::new();
+        for path in self.vital_of(context)? {
+            let name = path.to_string_lossy().into_owned();
+            let old = before.now().vital.get(&name);
+            let is_there = path.metadata().is_ok_and(|found| found.is_file());
+            let is_lost = old.is_some() && !is_there;
+            if !is_lost && (is_same(&saved, &path, old) || works()) {
+                continue;
+            }
+            let change = Change::of_file(&saved, &name, old, is_there);
+            if mended.is_empty() {
+                mended.extend(self.new_settings(context, before));
+            }
+            let aside = if is_there { fsutil::set_aside(&path).map(drop) } else { Ok(()) };
+            aside
+                .and_then(|()| restore_hook(&saved, &path, old))
+                .map_err(|error| Refusal::because(&format!("put {name} back"), &error))?;
+            mended.push(change);
+        }
+        Ok(mended)
+    }
+
+    /// The settings that are new or others, as far as they can be read. Where git does not find the repository all others
+    /// seem to be gone.
+    fn new_settings(&self, context: &Context, before: &Outside) -> Vec<Change> {
+        let Ok(now) = self.recorded_now(context) else { return Vec::new() };
+        let mut changes = self.compared(context, (before.now(), &now), true);
+        changes.retain(|change| change.thing == Thing::Setting && change.how != How::Removed);
+        changes
+    }
+}
+
+/// Whether a file has the content that it had.
+fn is_same(saved: &Path, path: &Path, old: Option<&Hook>) -> bool {
+    let content = old.and_then(|old| content_of(saved, &old.content).ok());
+    fsutil::read_plain(path).ok() == content
 }
 
 /// Gives a hook the content that it had, or removes a new one.

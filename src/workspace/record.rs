@@ -37,9 +37,12 @@ const ELSEWHERE: &str = " (worktrees/";
 const MOST_HOOKS: usize = 1_000;
 
 /// Files of the repository that decide which files git takes, and how.
-const RULES: [&str; 2] = ["info/exclude", "info/attributes"];
+pub(super) const RULES: [&str; 2] = ["info/exclude", "info/attributes"];
 
-/// A hook, or a file of rules.
+/// Files without which git does not work here.
+const VITAL: [&str; 3] = ["config", "config.worktree", "HEAD"];
+
+/// A hook, or another file of the repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Hook {
     /// The digest of its content, or the target of a link.
@@ -57,6 +60,9 @@ pub(super) struct Record {
     version: u32,
     /// Hooks and files of rules by their paths.
     pub(super) hooks: BTreeMap<String, Hook>,
+    /// Files without which git does not work here, by their paths. They are put back only if it does not.
+    #[serde(default)]
+    pub(super) vital: BTreeMap<String, Hook>,
     /// Settings by their keys.
     pub(super) settings: BTreeMap<String, Values>,
     /// Settings that a step changed and nobody put back or accepted. `settings` has what they were.
@@ -86,7 +92,15 @@ impl Workspaces<'_> {
             }
             fsutil::replace(&file, content).map(|()| digest)
         };
+        for pipe in self.repo.remove_pipes(&RULES) {
+            tracing::warn!("{} was a named pipe, and was removed", pipe.display());
+        }
         let hooks = self.hooks(&save).map_err(|error| Refusal::because("read the hooks", &error))?;
+        let vital = self.vital_of(context)?.into_iter();
+        let vital = vital
+            .filter_map(|path| Some((path.to_string_lossy().into_owned(), file(&path, &save).transpose()?)));
+        let vital = vital.map(|(path, file)| Ok((path, file?))).collect::<std::io::Result<_>>();
+        let vital = vital.map_err(|error| Refusal::because("read git's own files", &error))?;
         let mut settings: BTreeMap<String, Values> = BTreeMap::new();
         for one in self.watched_of(context)? {
             let value = save(one.value.as_bytes()).map_err(|error| Refusal::because(&trying, &error))?;
@@ -114,7 +128,16 @@ impl Workspaces<'_> {
         let (ours, mut refs): (BTreeMap<String, String>, BTreeMap<String, String>) =
             refs.partition(|(name, _)| is_ours(name));
         refs.retain(|name, _| !name.starts_with(OURS) && *name != own);
-        Ok(Record { version: VERSION, hooks, settings, broken: BTreeSet::new(), worktrees, refs, ours })
+        Ok(Record {
+            version: VERSION,
+            hooks,
+            vital,
+            settings,
+            broken: BTreeSet::new(),
+            worktrees,
+            refs,
+            ours,
+        })
     }
 
     /// The record of a workspace; `None` if there is none that can be used.
@@ -176,15 +199,27 @@ impl Workspaces<'_> {
             }
         }
         for path in RULES.map(|name| self.repo.common_dir().join(name)) {
-            // Git follows a link.
-            let Ok(metadata) = path.metadata() else { continue };
-            let is_file = metadata.is_file() && metadata.len() <= MOST_BYTES;
-            let content = if is_file { fsutil::read_plain(&path)? } else { Vec::new() };
-            let mode = Some(metadata.permissions().mode() & if is_file { 0o7777 } else { u32::MAX });
-            found.insert(path.to_string_lossy().into_owned(), Hook { content: save(&content)?, mode });
+            found.extend(file(&path, save)?.map(|file| (path.to_string_lossy().into_owned(), file)));
         }
         Ok(found)
     }
+
+    /// The files without which git does not work in a worktree.
+    pub(super) fn vital_of(&self, context: &Context) -> Result<Vec<PathBuf>, Refusal> {
+        let mut files = VITAL.map(|name| self.repo.common_dir().join(name)).to_vec();
+        let own = self.git_dir_of(context)?.join("config.worktree");
+        files.extend((!files.contains(&own)).then_some(own));
+        Ok(files)
+    }
+}
+
+/// A file of the repository, saved. Git follows a link.
+fn file(path: &Path, save: &dyn Fn(&[u8]) -> std::io::Result<String>) -> std::io::Result<Option<Hook>> {
+    let Ok(metadata) = path.metadata() else { return Ok(None) };
+    let is_file = metadata.is_file() && metadata.len() <= MOST_BYTES;
+    let content = if is_file { fsutil::read_plain(path)? } else { Vec::new() };
+    let mode = Some(metadata.permissions().mode() & if is_file { 0o7777 } else { u32::MAX });
+    Ok(Some(Hook { content: save(&content)?, mode }))
 }
 
 /// The name of a setting of another worktree.

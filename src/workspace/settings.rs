@@ -83,7 +83,7 @@ impl Workspaces<'_> {
     }
 
     /// The private git directory of a workspace. Without one, the one that all worktrees share.
-    fn git_dir_of(&self, context: &Context) -> Result<PathBuf, Refusal> {
+    pub(super) fn git_dir_of(&self, context: &Context) -> Result<PathBuf, Refusal> {
         let its = self.repo.worktrees_of(&context.mark());
         let its = its.map_err(|error| Refusal::because("list worktrees", &error))?;
         Ok(its.first().map_or(self.repo.common_dir(), |one| one.checkout.place.git_dir.as_path()).to_owned())

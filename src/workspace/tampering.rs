@@ -65,6 +65,18 @@ pub struct Change {
 }
 
 impl Change {
+    /// The change of a file without which git does not work.
+    pub(super) fn of_file(saved: &Path, name: &str, old: Option<&Hook>, is_there: bool) -> Self {
+        Self {
+            thing: Thing::File,
+            name: name.to_owned(),
+            how: how(old.map(drop).as_ref(), is_there.then_some(()).as_ref()),
+            undo: restores_hook(saved, name, old),
+            is_violation: true,
+            is_protected: false,
+        }
+    }
+
     /// Whether no step may begin before it is put back or accepted.
     pub fn is_unsettled(&self) -> bool {
         self.is_violation && self.thing != Thing::Ref
@@ -333,8 +345,9 @@ impl Workspaces<'_> {
     /// accepted.
     pub fn changed_since(&self, context: &Context, before: &Outside) -> Result<Vec<Change>, Refusal> {
         let held = self.hold_as_it_is(context)?;
+        let mut changes = self.mend_vital(&held.context, before)?;
         let now = self.recorded_now(&held.context)?;
-        let changes = self.compared(context, (&before.now, &now), true);
+        changes.extend(self.compared(context, (&before.now, &now), true));
         let all = self.compared(context, (&before.due, &now), true);
         self.keep_record(&held.context, &settled(before.due.clone(), now, &all))?;
         Ok(changes)

@@ -174,7 +174,7 @@ impl Repo {
             .known_as("log --format=%G?")
             .run_partly();
         let trouble = |ended: &ProcessError| match ended {
-            ProcessError::TooSlow { .. } => Trouble::Hung,
+            ProcessError::TooSlow { .. } | ProcessError::Waited { .. } => Trouble::Hung,
             ProcessError::Stopped { .. } => Trouble::Stopped(ended.to_string()),
             ProcessError::NotStarted { .. } | ProcessError::Failed { .. } => Trouble::Said(ended.to_string()),
         };

@@ -16,6 +16,8 @@ use bstr::ByteSlice;
 
 use crate::clock::Stopwatch;
 use crate::git::process::cancel::{Interrupt, Purpose};
+use crate::git::process::output::Outputs;
+use crate::git::process::patience::{self, Patience, Places};
 use crate::git::process::terminate;
 use crate::session;
 
@@ -68,6 +70,16 @@ pub enum ProcessError {
         directory: PathBuf,
         /// The limit.
         limit: Duration,
+    },
+    /// The program waited for something, and did nothing.
+    #[error("`git {what}` in {} did nothing for {} s and was ended: it waited for another process or for a file system", directory.display(), long.as_secs())]
+    Waited {
+        /// The arguments, for display.
+        what: String,
+        /// Its working directory.
+        directory: PathBuf,
+        /// How long it did nothing.
+        long: Duration,
     },
     /// A stop was requested before or during the call.
     #[error("`git {what}` in {} was ended, as a stop was asked for", directory.display())]
@@ -251,7 +263,7 @@ impl Git {
         tracing::trace!(git = %whole, directory = %self.directory.display(), "spawn");
         let what = self.name.clone().unwrap_or(whole);
         if self.stdin.is_none() && self.timeout.is_none() && self.others.is_none() {
-            self.run_plainly(what).map(|output| (output, None))
+            self.run_plainly(what)
         } else {
             self.run_watched(what)
         }
@@ -281,20 +293,39 @@ impl Git {
         }
     }
 
-    /// Runs the usual call, which is only waited for. The standard library then neither copies our
-    /// memory for the child (`fork`) nor needs a thread per output. A step consists mostly of such
-    /// calls.
-    fn run_plainly(self, what: String) -> Result<Output, ProcessError> {
+    /// The directories that the call is about.
+    fn places(&self) -> Places<'_> {
+        let given = self.environment.iter().rfind(|(name, _)| name == "GIT_DIR");
+        Places { directory: &self.directory, git_dir: given.map(|(_, value)| Path::new(value)) }
+    }
+
+    /// Runs the usual call, which is only waited for. The standard library then does not copy our memory for the child
+    /// (`fork`), and no thread is needed for its output. A step consists mostly of such calls.
+    fn run_plainly(self, what: String) -> Result<(Output, Option<ProcessError>), ProcessError> {
         #[expect(clippy::disallowed_methods, reason = "the one place that starts git")]
         let mut command = Command::new("git");
         self.prepare(&mut command);
-        let output = command
-            .args(&self.arguments)
-            .current_dir(&self.directory)
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|source| ProcessError::NotStarted { what, directory: self.directory, source })?;
-        Ok(Output { status: output.status, stdout: output.stdout, stderr: output.stderr })
+        let directory = &self.directory;
+        let failed =
+            |source| ProcessError::NotStarted { what: what.clone(), directory: directory.clone(), source };
+        command.args(&self.arguments).current_dir(directory).stdin(Stdio::null());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(failed)?;
+        let mut patience = Patience::new(child.id());
+        let mut outputs = Outputs::of(&mut child);
+        let mut ended = None;
+        while !outputs.read(patience::LOOK).map_err(failed)? {
+            let Some(long) = patience.is_over(&self.places()) else { continue };
+            let is_over = |slice| Ok(outputs.read(slice)? && child.try_wait()?.is_some());
+            let has_output = terminate::end(patience.leader, is_over).map_err(failed)?;
+            let waited = ProcessError::Waited { what: what.clone(), directory: directory.clone(), long };
+            if !has_output {
+                return Err(waited);
+            }
+            ended = Some(waited);
+        }
+        let status = child.wait().map_err(failed)?;
+        let [stdout, stderr] = outputs.taken();
+        Ok((Output { status, stdout, stderr }, ended))
     }
 
     /// Runs a call that has input or may be ended early.
@@ -302,6 +333,7 @@ impl Git {
         let stdin = self.stdin.take();
         let (directory, timeout, others) = (self.directory.clone(), self.timeout, self.others.clone());
         let sanitize = self.sanitize;
+        let given = self.places().git_dir.map(Path::to_owned);
         let _under_way = others.as_ref().map(|(interrupt, purpose)| interrupt.call(*purpose));
         let stopped =
             |taken| others.as_ref().is_some_and(|(interrupt, purpose)| interrupt.ends(*purpose, taken));
@@ -324,13 +356,20 @@ impl Git {
         let not_started =
             |source| ProcessError::NotStarted { what: what.clone(), directory: directory.clone(), source };
         let handle = expression.start().map_err(not_started)?;
-        let watch = Stopwatch::start();
+        let leader = handle.pids().first().copied().unwrap_or_default();
+        let (watch, mut look, mut patience) = (Stopwatch::start(), Stopwatch::start(), Patience::new(leader));
         let (mut ended, mut has_output) = (None, true);
-        while others.is_some() || timeout.is_some() {
-            let left = timeout.map_or(LOOK, |limit| limit.saturating_sub(watch.elapsed()));
-            let slice = if others.is_some() { left.min(LOOK) } else { left };
+        loop {
+            let left = timeout.map_or(patience::LOOK, |limit| limit.saturating_sub(watch.elapsed()));
+            let slice = if others.is_some() { left.min(LOOK) } else { left.min(patience::LOOK) };
             if handle.wait_timeout(slice).map_err(not_started)?.is_some() {
                 break;
+            }
+            let mut waited = None;
+            if look.elapsed() >= patience::LOOK {
+                look = Stopwatch::start();
+                let places = Places { directory: &directory, git_dir: given.as_deref() };
+                waited = patience.is_over(&places).filter(|_| others.is_none());
             }
             ended = match timeout.filter(|limit| watch.elapsed() >= *limit) {
                 Some(limit) => {
@@ -339,7 +378,12 @@ impl Git {
                 None if stopped(watch.elapsed()) => {
                     Some(ProcessError::Stopped { what: what.clone(), directory: directory.clone() })
                 }
-                None => continue,
+                None => match waited {
+                    Some(long) => {
+                        Some(ProcessError::Waited { what: what.clone(), directory: directory.clone(), long })
+                    }
+                    None => continue,
+                },
             };
             for leader in handle.pids().into_iter().filter_map(|pid| i32::try_from(pid).ok()) {
                 let is_over = |slice| Ok(handle.wait_timeout(slice)?.is_some());

@@ -41,6 +41,9 @@ use crate::git::worktrees::registration::Workplace;
 /// holding it.
 pub(super) const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 
+/// The file with refs that have no file of their own.
+const PACKED: &str = "packed-refs";
+
 /// Why a ref could not be read or moved.
 #[derive(Debug, thiserror::Error)]
 pub enum RefError {
@@ -100,6 +103,7 @@ impl Repo {
 
     pub(crate) fn tips(&self, prefix: &str) -> Result<Vec<Tip>, RefError> {
         let unreadable = |why: String| RefError::Unreadable { name: prefix.to_owned(), why };
+        self.check_no_pipe(PACKED).map_err(|error| unreadable(error.to_string()))?;
         let platform = self.gix.references().map_err(|error| unreadable(gix_chain(&error)))?;
         let iter = platform.prefixed(prefix).map_err(|error| unreadable(gix_chain(&error)))?;
         let mut tips = Vec::new();
@@ -143,11 +147,18 @@ impl Repo {
         // Reads the loose ref first, since a ref is packed by writing `packed-refs` and then
         // removing the loose file. `packed-refs` is opened afresh, since a snapshot judged by time
         // stamps can be a moment old.
+        self.check_no_pipe(name.as_bstr()).map_err(gix::Error::from_error)?;
         if let Some(loose) = self.gix.refs.try_find_loose(name.as_ref())? {
             return Ok(loose.target.try_id().map(ours));
         }
+        self.check_no_pipe(PACKED).map_err(gix::Error::from_error)?;
         let Some(packed) = self.gix.refs.open_packed_buffer()? else { return Ok(None) };
         Ok(packed.try_find(name.as_ref())?.map(|found| ours(&found.target())))
+    }
+
+    /// Refuses a named pipe in the place of a file of the common git directory: whoever opens it waits.
+    fn check_no_pipe(&self, name: impl AsRef<[u8]>) -> std::io::Result<()> {
+        fsutil::check_no_pipe(&self.common_dir().join(OsStr::from_bytes(name.as_ref())))
     }
 
     /// Moves `name` from `expected` (`None`: it must not exist) to `new`; `log` is the reflog

@@ -5,7 +5,7 @@
 //! worktree, as far as this program is concerned.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
 use bstr::ByteSlice;
@@ -13,7 +13,8 @@ use gix::config::Source;
 
 use crate::clock;
 use crate::fsutil;
-use crate::git::process::call::ProcessError;
+use crate::git::process::call::{Git, ProcessError};
+use crate::git::process::patience::remove_pipes_of_git;
 use crate::git::repo::listing::{Executing, Known, listing};
 use crate::git::repo::open::Repo;
 use crate::git::worktrees::held::Identity;
@@ -32,6 +33,18 @@ impl Executing {
 }
 
 impl Repo {
+    /// Removes named pipes and the like in the common git directory, but not at the paths `kept`: every git that opens one
+    /// waits. Returns their paths.
+    pub(crate) fn remove_pipes(&self, kept: &[&str]) -> Vec<PathBuf> {
+        remove_pipes_of_git(self.common_dir(), kept)
+    }
+
+    /// Whether git, and this process, can work with the settings that apply to the git directory `at`.
+    pub(crate) fn git_works(&self, at: &Path) -> bool {
+        let asked = Git::new(at).env("GIT_DIR", at).args(["rev-parse", "--is-bare-repository", "--git-dir"]);
+        asked.run().is_ok() && self.reread().is_ok()
+    }
+
     /// The settings of the repository that make git run a program or work elsewhere, as they apply
     /// to the git directory `at`.
     pub(crate) fn executing_settings(&self, at: &Path) -> Result<Vec<Executing>, ProcessError> {

@@ -19,7 +19,7 @@ use crate::git::refs::intent_log::IntentLog;
 use crate::git::repo::identity::Identity;
 use crate::git::repo::listing;
 use crate::git::worktrees::held::Spares;
-use crate::git::worktrees::registration::{Checkout, Workplace, branch_in_progress, head_branch};
+use crate::git::worktrees::registration::{Checkout, Workplace, branch_in_progress, head_branch, named_by};
 
 /// Why no repository could be opened.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +57,20 @@ pub enum OpenError {
         file: PathBuf,
         /// The problem.
         why: String,
+    },
+    /// A named pipe or the like is in the place of a file: whoever opens it waits.
+    #[error("{} is no file: every git that reads it would wait", file.display())]
+    Piped {
+        /// Its path.
+        file: PathBuf,
+    },
+    /// `core.worktree` names no directory.
+    #[error("core.worktree names {}, which is no directory", named.display())]
+    NoWorkTree {
+        /// The file with the setting.
+        file: PathBuf,
+        /// Its value.
+        named: PathBuf,
     },
     /// Any other reason.
     #[error("could not open the repository {}: {why}", path.display())]
@@ -129,7 +143,10 @@ impl Store {
         let start = std::path::absolute(start).unwrap_or_else(|_| start.to_owned());
         let git_dir = match &variables.git_dir {
             Some(git_dir) => start.join(git_dir),
-            None => discover(&start)?,
+            None => {
+                refuse_pipes(&nearest(&start))?;
+                discover(&start)?
+            }
         };
         let git_dir = git_dir.canonicalize().map_err(|_| match &variables.git_dir {
             Some(_) => OpenError::Misnamed { path: git_dir },
@@ -139,12 +156,13 @@ impl Store {
 
         // Checked before gix opens the repository, so that the error names the format and nothing
         // is touched.
+        refuse_pipes(&git_dir)?;
         refuse_unreadable_format(&git_dir)?;
 
         let mut gix = opened(&git_dir).map_err(|error| {
             let words = gix_chain(&error);
-            if let Some(named) = missing_work_tree(&git_dir) {
-                broken(format!("core.worktree names {}, which is no directory", named.display()))
+            if let Some(missing) = missing_work_tree(&git_dir) {
+                missing
             } else if words.contains("safe.directory")
                 || words.contains("not owned by")
                 || words.contains("unsafe")
@@ -404,21 +422,49 @@ fn dangling(start: &Path) -> Option<OpenError> {
     Some(OpenError::Dangling { file: path, why })
 }
 
-/// The directory that `core.worktree` names, if it does not exist. Its owner is then unknown, which
-/// gix reports as untrusted.
-fn missing_work_tree(git_dir: &Path) -> Option<PathBuf> {
-    let config =
-        gix::config::File::from_path_no_includes(git_dir.join("config"), gix::config::Source::Local).ok()?;
-    let named = git_dir.join(&*config.string("core.worktree")?.to_path_lossy());
-    (!named.is_dir()).then_some(named)
+/// The error for a `core.worktree` that names no directory. Its owner is then unknown, which gix reports as untrusted.
+fn missing_work_tree(git_dir: &Path) -> Option<OpenError> {
+    ["config", "config.worktree"].map(|name| git_dir.join(name)).into_iter().find_map(|file| {
+        let config =
+            gix::config::File::from_path_no_includes(file.clone(), gix::config::Source::Local).ok()?;
+        let named = git_dir.join(&*config.string("core.worktree")?.to_path_lossy());
+        (!named.is_dir()).then_some(OpenError::NoWorkTree { file, named })
+    })
+}
+
+/// The `.git` directory at or above `start`, as far as its names say.
+fn nearest(start: &Path) -> PathBuf {
+    let links = start.ancestors().map(|above| above.join(".git"));
+    let link = links.into_iter().find(|link| link.symlink_metadata().is_ok());
+    let named = link.as_deref().and_then(named_by);
+    named.or(link).unwrap_or_else(|| start.to_owned())
+}
+
+/// The shared git directory of a git directory.
+fn shared_by(git_dir: &Path) -> PathBuf {
+    match fsutil::read_plain_text(git_dir.join("commondir")) {
+        Ok(relative) => git_dir.join(relative.trim_end()),
+        Err(_) => git_dir.to_owned(),
+    }
+}
+
+/// Files that are opened with each repository.
+const OPENED: [&str; 6] =
+    ["HEAD", "config", "config.worktree", "packed-refs", "shallow", "objects/info/alternates"];
+
+/// Refuses a repository with a named pipe in the place of a file that is opened with it.
+fn refuse_pipes(git_dir: &Path) -> Result<(), OpenError> {
+    let places = [git_dir.to_owned(), shared_by(git_dir)];
+    let files = places.iter().flat_map(|place| OPENED.map(|name| place.join(name)));
+    match files.into_iter().find(|file| fsutil::check_no_pipe(file).is_err()) {
+        Some(file) => Err(OpenError::Piped { file }),
+        None => Ok(()),
+    }
 }
 
 /// Refuses formats that gix cannot read, using the repository's own configuration file alone.
 fn refuse_unreadable_format(git_dir: &Path) -> Result<(), OpenError> {
-    let common = match fsutil::read_plain_text(git_dir.join("commondir")) {
-        Ok(relative) => git_dir.join(relative.trim_end()),
-        Err(_) => git_dir.to_owned(),
-    };
+    let common = shared_by(git_dir);
     let Ok(config) =
         gix::config::File::from_path_no_includes(common.join("config"), gix::config::Source::Local)
     else {

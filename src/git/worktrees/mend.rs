@@ -56,7 +56,7 @@ impl Workplace {
 
     fn mend(&self, common_dir: &Path, branch: &BranchName) -> Result<Vec<String>> {
         let mut done = Vec::new();
-        if remove_pipes(&self.git_dir)? {
+        if !fsutil::remove_pipes(&self.git_dir, &self.git_dir.join(MODULES), &|_| true).is_empty() {
             done.push("named pipes or the like in its registration were removed".to_owned());
         }
         if !self.has_head() {
@@ -101,20 +101,4 @@ impl Workplace {
             same_place(&plain(&self.git_dir.join(named)), common_dir)
         })
     }
-}
-
-/// Removes what is neither a file nor a directory nor a link. Returns whether there was something.
-fn remove_pipes(directory: &Path) -> Result<bool> {
-    let mut found = false;
-    for entry in std::fs::read_dir(directory)? {
-        let entry = entry?;
-        let kind = entry.file_type()?;
-        if kind.is_dir() {
-            found |= entry.file_name() != MODULES && remove_pipes(&entry.path())?;
-        } else if !kind.is_file() && !kind.is_symlink() {
-            std::fs::remove_file(entry.path())?;
-            found = true;
-        }
-    }
-    Ok(found)
 }

@@ -19,7 +19,7 @@ const STEPS: &str = "  - id: work
 ";
 
 /// Runs a flow whose first agent writes `half` and then runs a script; its second agent writes `after`.
-fn ran(script: &str) -> (Repo, Started, String) {
+pub(super) fn ran(script: &str) -> (Repo, Started, String) {
     let repo = with_agent(&format!(
         "cat >/dev/null; echo half >half; D=$(git rev-parse --git-common-dir); G=$(git rev-parse --git-dir); {script}"
     ));
@@ -31,7 +31,7 @@ fn ran(script: &str) -> (Repo, Started, String) {
 }
 
 /// Runs a command that must not wait for anybody.
-fn finished(command: &mut std::process::Command, what: &str) -> std::process::Output {
+pub(super) fn finished(command: &mut std::process::Command, what: &str) -> std::process::Output {
     use std::process::Stdio;
     let child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");

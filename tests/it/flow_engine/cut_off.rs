@@ -23,7 +23,7 @@ fn files(repo: &Repo, branch: &str) -> Vec<String> {
 }
 
 /// Writes a forbidden file once, and then only another one.
-fn once(repo: &Repo, then: &str) -> String {
+pub(super) fn once(repo: &Repo, then: &str) -> String {
     let first = repo.beside("first");
     let first = first.display();
     format!(

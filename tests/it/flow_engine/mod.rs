@@ -82,6 +82,7 @@ mod steered;
 mod telling;
 mod trust;
 mod validators;
+mod waiting;
 mod whole;
 mod workshop;
 
