@@ -24,6 +24,7 @@ use crate::words::{error_chain, pluralize};
 use super::Workspaces;
 use super::context::{Context, Pending, Remaking, Restore, State};
 use super::refusal::{Refusal, Why};
+use super::sound::damaged_index;
 use super::store::{Held, Seen};
 
 /// Why a worktree is made anew.
@@ -127,7 +128,15 @@ impl Workspaces<'_> {
         let known = seen.map(|Seen { inside, .. }| [inside.files, inside.index]);
         let whole = match &worktree {
             Some(worktree) => {
-                self.repo.rescue_whole(worktree, situation, known).map_err(|error| error_chain(&error))
+                let saved = || self.repo.rescue_whole(worktree, situation, known);
+                let aside = |error| match self.repo.set_damaged_index_aside(worktree) {
+                    Ok(Some(aside)) => {
+                        (self.options.tell)(&format!("{}: {}", context.handle(), damaged_index(&aside)));
+                        saved()
+                    }
+                    Ok(None) | Err(_) => Err(error),
+                };
+                saved().or_else(aside).map_err(|error| error_chain(&error))
             }
             None if path.symlink_metadata().is_ok() => Err("git does not list it as a worktree".to_owned()),
             None => Err(String::new()),

@@ -23,6 +23,7 @@ use super::Workspaces;
 use super::change::Aim;
 use super::context::Context;
 use super::refusal::{Refusal, Why};
+use super::sound::damaged_index;
 use super::store::Held;
 use super::tampering::{Change, Outside};
 
@@ -354,17 +355,18 @@ impl Workspaces<'_> {
                 RescueError::OtherRepositories { .. } => refusal
                     .hint("commit what is in those repositories where it belongs, take them out or ignore them; then again"),
                 _ if is_empty => refusal.hint("take that repository out, ignore it, or commit in it; then again"),
-                _ if !self.repo.has_readable_index(worktree) => {
-                    let index = shell_quote(&worktree.git_dir.join("index").to_string_lossy());
-                    refusal.hint(format!(
-                        "its index is damaged: `mv {index} {index}.damaged`, then again; only what was staged and is in no file is missing then"
-                    ))
-                }
                 _ => refusal,
             }
         })
         };
-        let mut inside = look()?;
+        let mut inside = match look() {
+            Err(refusal) => {
+                let aside = self.repo.set_damaged_index_aside(worktree).map_err(|error| because(&error))?;
+                done.mended.push(damaged_index(&aside.ok_or(refusal)?));
+                look()?
+            }
+            Ok(inside) => inside,
+        };
         self.save_staged(held, &inside, (tip, stored.tree), done)?;
         let (tree, withheld) = self.withhold(held, worktree, stored.tree, inside.files)?;
         done.withheld = withheld;

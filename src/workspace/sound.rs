@@ -1,6 +1,8 @@
 //! Sets right what no git could work with, before anything else is done: the registration of a worktree, and a work
 //! branch that names nothing (CONTRACT 15.6).
 
+use std::path::Path;
+
 use crate::contract::ids::CommitId;
 use crate::git::Swap;
 
@@ -63,4 +65,9 @@ impl Workspaces<'_> {
         let its = self.repo.worktrees_of(&held.context.mark()).unwrap_or_default();
         its.first().map_or(noted, |its| self.repo.committed_within(&its.checkout.place.git_dir, noted))
     }
+}
+
+/// The words for an index that git could not read.
+pub(super) fn damaged_index(aside: &Path) -> String {
+    format!("its index could not be read and was made anew: {} has the old one", aside.display())
 }

@@ -32,12 +32,21 @@ pub(crate) struct IndexFile {
 impl Repo {
     /// Reads the index file at `path`; `None` if it is incomplete, split or sparse.
     pub(crate) fn index_file(&self, path: &Path) -> Option<IndexFile> {
+        let index = self.decoded_index(path)?;
+        (index.link().is_none() && !index.is_sparse()).then_some(IndexFile { index })
+    }
+
+    /// Whether what is at `path` is an index that was written to its end. Git itself does not look at its checksum.
+    pub(super) fn is_whole_index(&self, path: &Path) -> bool {
+        self.decoded_index(path).is_some()
+    }
+
+    fn decoded_index(&self, path: &Path) -> Option<gix::index::File> {
         // Opening a named pipe would wait forever.
         path.metadata().ok().filter(std::fs::Metadata::is_file)?;
         // With a limit gix does not query the number of CPUs each time.
         let options = gix::index::decode::Options { thread_limit: Some(1), ..Default::default() };
-        let index = gix::index::File::at(path, self.gix.object_hash(), false, options).ok()?;
-        (index.link().is_none() && !index.is_sparse()).then_some(IndexFile { index })
+        gix::index::File::at(path, self.gix.object_hash(), false, options).ok()
     }
 
     /// The tree of this index, if its cache-tree extension has it. Git records it with each write

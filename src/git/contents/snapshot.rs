@@ -11,6 +11,7 @@ use bstr::ByteSlice;
 use tempfile::TempDir;
 
 use crate::contract::ids::CommitId;
+use crate::fsutil;
 use crate::git::objects::commits::CommitError;
 use crate::git::objects::differences::SUBMODULE;
 use crate::git::process::call::{Git, ProcessError};
@@ -73,9 +74,17 @@ impl Repo {
             .is_some_and(|index_file| !index_file.overlooks_files() && self.is_index_of(&index_file, tree))
     }
 
-    /// Whether git can read the index of a worktree.
-    pub(crate) fn has_readable_index(&self, worktree: &Worktree) -> bool {
-        worktree.git(["ls-files", "-z"]).run().is_ok()
+    /// Puts an index that git cannot read aside: it is made anew, and has nothing but what was staged. Returns the new
+    /// path of the old one.
+    pub(crate) fn set_damaged_index_aside(&self, worktree: &Worktree) -> std::io::Result<Option<PathBuf>> {
+        let index = worktree.git_dir.join(INDEX);
+        let reads =
+            |index: &Path| worktree.git(["ls-files", "-z"]).env("GIT_INDEX_FILE", index).run().is_ok();
+        // If git does not work with another one either, the index is not to blame.
+        let is_damaged = index.symlink_metadata().is_ok()
+            && !(self.is_whole_index(&index) && reads(&index))
+            && reads(&worktree.git_dir.join(NO_INDEX));
+        is_damaged.then(|| fsutil::set_aside(&index)).transpose()
     }
 
     /// Makes the files those of one tree, and the index that of another.
@@ -274,6 +283,9 @@ impl Noted {
 
 /// The mode of a submodule in the index.
 const GITLINK: &[u8] = b"160000";
+
+/// A name in the private git directory that neither git nor aynig uses.
+const NO_INDEX: &str = "aynig-no-index";
 
 /// The name of an index in the directory of its copy.
 const INDEX: &str = "index";
