@@ -126,6 +126,8 @@ pub(super) struct Scene<'a, 'r> {
     pub(super) step: &'a Step,
     /// The run id of the driver's lease.
     pub(super) attempt: &'a str,
+    /// The commit of that lease.
+    pub(super) lease: Option<CommitId>,
     /// The values of the flow's inputs.
     pub(super) inputs: BTreeMap<String, String>,
     /// The workspace, with nothing in it that is not on its branch.
@@ -272,6 +274,7 @@ impl Engine<'_> {
         let inputs = self.inputs(ledger)?;
         let context = before.context;
         let id = &attempt.id;
+        let lease = driver.known()?.filter(|known| driver.is_leased_by(*known, id));
         self.begin_work(&run, id, &context)?;
         let step_id = id_of(step)?;
         let masks = Masks::of(self.repo, &run.base_sha)?;
@@ -286,6 +289,7 @@ impl Engine<'_> {
             flow,
             step,
             attempt: id,
+            lease,
             inputs,
             context,
             repairs,

@@ -94,9 +94,14 @@ impl Engine<'_> {
         let mut ledger = open(self.repo, run)?;
         let flow = self.frozen(&ledger)?;
         let status = ledger.tip().state.run.status;
+        let mut lost = Vec::new();
         if let Wish::Resume(from) = wish {
             let driver = self.driver_of(&ledger)?;
-            match (self.lease(driver.ask()?), from) {
+            let head = driver.ask()?;
+            if head.is_none() && status == RunStatus::Running {
+                lost = self.lost_with_driver(&mut ledger, &flow)?;
+            }
+            match (self.lease(head), from) {
                 (None, _) => {}
                 (Some(lease), Some(_)) if status == RunStatus::Running => {
                     return Err(under_way(&ledger, &lease));
@@ -113,10 +118,10 @@ impl Engine<'_> {
             }
         }
         let edits = self.edits(&ledger, &flow, wish)?;
-        let mut commands = match wish {
-            Wish::Resume(Some(from)) => self.withdrawn(&ledger.tip().state, &flow, from)?,
-            _ => Vec::new(),
-        };
+        let mut commands = lost;
+        if let Wish::Resume(Some(from)) = wish {
+            commands.extend(self.withdrawn(&ledger.tip().state, &flow, from)?);
+        }
         commands.extend(edits.into_iter().map(Command::SetRun));
         // A step that is named is entered next, so no other one may be under way.
         let beside_lease = !matches!(wish, Wish::Resume(Some(_)));

@@ -85,7 +85,7 @@ impl Engine<'_> {
             Err(refusal) => return Err(refusal),
         };
         // Git asks a remote, so the settings come first.
-        words.extend(self.take_ledger_back(scene)?);
+        words.extend(self.take_refs_back(scene)?);
         let context = &scene.context;
         carried.violated(words, scene.step.opcode());
         if stays {
@@ -102,18 +102,25 @@ impl Engine<'_> {
         self.workspaces.changed_since(&scene.context, &scene.outside)
     }
 
-    /// Takes back what a step put on the ledger of its run, or that it removed it. Returns words about that.
-    fn take_ledger_back(&self, scene: &mut Scene<'_, '_>) -> Result<Option<String>, Refusal> {
-        let taken = match scene.ledger.take_back() {
+    /// Takes back what a step put on the ledger and the driver of its run, or that it removed them. Returns words about
+    /// that.
+    fn take_refs_back(&self, scene: &mut Scene<'_, '_>) -> Result<Vec<String>, Refusal> {
+        let name = self.driver_of(scene.ledger)?.branch.full_ref();
+        let taken = match scene.ledger.take_back(scene.lease.map(|lease| (name.clone(), lease))) {
             // Whoever writes next reads what is there.
             Err(LedgerError::Remote(error)) => {
                 tracing::debug!(%error, "the ledger was not looked at after the step");
-                None
+                return Ok(Vec::new());
             }
             taken => taken?,
         };
-        let Some((head, why)) = taken else { return Ok(None) };
         let there = remote_of(scene.ledger.place()).map(|remote| format!(" at {remote}")).unwrap_or_default();
+        let mut words: Vec<String> = taken
+            .driver
+            .map(|what| format!("the ref {name}{there} was {what}, and set back"))
+            .into_iter()
+            .collect();
+        let Some((head, why)) = taken.ledger else { return Ok(words) };
         let tip = scene.ledger.tip();
         let name = ledger_ref(tip.state.run.id);
         let branch = scene.context.branch();
@@ -122,7 +129,8 @@ impl Engine<'_> {
         let saved = head.map(|head| self.repo.rescue_commits(situation(head))).transpose();
         let saved = saved.map_err(|error| Refusal::because("save what was put on the ledger", &error))?;
         let saved = saved.flatten().map(|saved| format!("; {} has it", saved.reference)).unwrap_or_default();
-        Ok(Some(format!("the ref {name}{there} was moved, and set back: {why}{saved}")))
+        words.push(format!("the ref {name}{there} was moved, and set back: {why}{saved}"));
+        Ok(words)
     }
 
     /// A step that did not end, or whose worktree could not be looked at, has ended if it changed what it must not.
@@ -131,13 +139,13 @@ impl Engine<'_> {
         scene: &mut Scene<'_, '_>,
         course: Result<Course, Refusal>,
     ) -> Result<Course, Refusal> {
-        let mut forged = None;
+        let mut forged = Vec::new();
         let why = match course {
             Ok(Course::Ended(_)) => return course,
             Ok(Course::Halted(ref why)) => {
                 self.put_back_outside(scene)?;
-                forged = self.take_ledger_back(scene)?;
-                if forged.is_none() {
+                forged = self.take_refs_back(scene)?;
+                if forged.is_empty() {
                     // No step is recorded. What cannot be put back counts for the next one.
                     return course;
                 }
@@ -148,7 +156,7 @@ impl Engine<'_> {
             Err(ref refusal) => refusal.message.clone(),
         };
         let mut carried = Carried::new(Outcome::Error, why);
-        carried.violated(forged.into_iter().collect(), scene.step.opcode());
+        carried.violated(forged, scene.step.opcode());
         self.judge_outside(scene, &mut carried)?;
         if carried.record.violations.is_empty() {
             return course;

@@ -10,7 +10,7 @@ use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::message::Message;
 use crate::contract::unable::{handed_back, reason, unable};
-use crate::flow::document::Step;
+use crate::flow::document::{Flow, Step};
 use crate::flow::due::{Due, due, route, times_cut_off};
 use crate::ledger::{Ledger, Masks};
 use crate::model::decide::{Command, EndedStep, Halt, NewArtifact, StepStart};
@@ -105,7 +105,8 @@ impl Engine<'_> {
             conclusion.commands = match due(&flow, &state.run, &state.steps) {
                 Due::Step { step, visit, .. } => {
                     let is_last = times_cut_off(&state.steps, &step.id, visit) >= step.retries;
-                    self.cut_off(&mut ledger, step, is_last, (attempt.trigger, lost))?
+                    let lived = self.lived(attempt.trigger, &lost);
+                    self.cut_off(&mut ledger, step, is_last, (lived, lost))?
                 }
                 // The answer that the attempt was to read is still below it.
                 Due::Answer { step, number } => {
@@ -118,20 +119,38 @@ impl Engine<'_> {
         Ok(Ended::Declared(next))
     }
 
+    /// The commands that record an attempt on this host that had not ended when its driver was removed.
+    pub(super) fn lost_with_driver(
+        &self,
+        ledger: &mut Ledger<'_>,
+        flow: &Flow,
+    ) -> Result<Vec<Command>, Refusal> {
+        let state = ledger.tip().state.clone();
+        let Some(lost) = self.begun(state.run.id, state.run.counts.steps) else { return Ok(Vec::new()) };
+        match due(flow, &state.run, &state.steps) {
+            Due::Step { step, visit, .. } if !has_ended(&state, &lost) => {
+                let is_last = times_cut_off(&state.steps, &step.id, visit) >= step.retries;
+                let lived = self.seen_for(state.run.id, &step.id);
+                self.cut_off(ledger, step, is_last, (lived, lost))
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
     /// The commands that record a step whose attempt `lost` was cut off.
     fn cut_off(
         &self,
         ledger: &mut Ledger<'_>,
         step: &Step,
         is_last: bool,
-        (trigger, lost): (CommitId, String),
+        (lived, lost): (Duration, String),
     ) -> Result<Vec<Command>, Refusal> {
         let id = StepId::parse(&step.id);
         let id = id.map_err(|error| Refusal::new(Why::Failed, error.to_string()))?;
         let why =
             if is_last { "its attempt was cut off, and no retry is left" } else { "its attempt was cut off" };
         let at = now()?;
-        let lived = i64::try_from(self.lived(trigger, &lost).as_millis()).unwrap_or(i64::MAX);
+        let lived = i64::try_from(lived.as_millis()).unwrap_or(i64::MAX);
         let started = Timestamp::from_millis(at.millis().saturating_sub(lived)).unwrap_or(at);
         let (usage, artifacts) = self.killed_record(ledger, &id, step.opcode(), ((started, at), why))?;
         let record = Record {

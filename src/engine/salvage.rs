@@ -5,7 +5,8 @@
 //! branch are put back to where that attempt began (CONTRACT 20.5).
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::contract::ids::CommitId;
 use crate::fsutil;
@@ -72,6 +73,30 @@ impl Engine<'_> {
     /// Whether this attempt has marked the worktree of a run.
     pub(super) fn has_begun(&self, run: RunId, attempt: &str) -> bool {
         fsutil::read_plain_text(self.mark(run)).is_ok_and(|text| Mark::read(&text).attempt == attempt)
+    }
+
+    /// The attempt that has marked the worktree of a run with so many recorded steps.
+    pub(super) fn begun(&self, run: RunId, steps: u64) -> Option<String> {
+        let mark = Mark::read(&fsutil::read_plain_text(self.mark(run)).ok()?);
+        mark.began.is_some_and(|(_, _, before)| before == steps).then_some(mark.attempt)
+    }
+
+    /// From the mark of an attempt to the newest file that its step left.
+    pub(super) fn seen_for(&self, run: RunId, step: &str) -> Duration {
+        let written = |path: &Path| path.symlink_metadata().and_then(|found| found.modified()).ok();
+        let (mut ahead, mut newest) = (vec![self.directory(run).path().join("artifacts").join(step)], None);
+        while let Some(path) = ahead.pop() {
+            newest = newest.max(written(&path));
+            if path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+                ahead.extend(
+                    std::fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()),
+                );
+            }
+        }
+        newest
+            .zip(written(&self.mark(run)))
+            .and_then(|(last, first)| last.duration_since(first).ok())
+            .unwrap_or_default()
     }
 
     /// Takes the mark away.

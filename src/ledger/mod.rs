@@ -14,6 +14,7 @@
 //! | [`tip`] | the newest commit, and its state |
 //! | [`place`] | where a run is decided: this repository or a remote |
 //! | [`operate`] | carries out operations |
+//! | `take_back` | takes back what a step did to the refs of its run |
 //! | [`content`] | contents of artifacts |
 //! | [`archive`] | the runs that were deleted |
 //! | [`deletion`] | deletes runs |
@@ -38,6 +39,7 @@ pub mod operate;
 pub mod place;
 pub mod runs;
 pub mod set_back;
+mod take_back;
 pub mod tip;
 pub mod watch;
 
@@ -46,4 +48,5 @@ pub use error::LedgerError;
 pub use masks::Masks;
 pub use operate::{Ledger, Operated};
 pub use place::Place;
+pub use take_back::TakenBack;
 pub use tip::Tip;

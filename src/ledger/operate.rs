@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use bstr::{BString, ByteSlice};
 
-use super::archive::{self, archived_ref};
-use super::check::check_since;
+use super::archive;
 use super::content::{self, Content};
 use super::error::{LedgerError, SetBack};
 use super::masks::Masks;
@@ -53,10 +52,10 @@ enum Race {
 /// A run's ledger, open for operations.
 #[derive(Debug)]
 pub struct Ledger<'r> {
-    repo: &'r Repo,
-    place: Place,
-    run: RunId,
-    tip: Tip,
+    pub(super) repo: &'r Repo,
+    pub(super) place: Place,
+    pub(super) run: RunId,
+    pub(super) tip: Tip,
     rules: Rules,
     masks: Masks,
     /// Contents for the next operation, by their digests.
@@ -190,63 +189,7 @@ impl<'r> Ledger<'r> {
         Ok(Some(back))
     }
 
-    /// Sets the ledger back to its newest operation since `self` was read, if something else was put on it at the place of
-    /// decision, or if it was removed there. Returns what was there and what is wrong with it.
-    ///
-    /// # Errors
-    /// [`LedgerError`] if the place cannot be asked, or does not take it back.
-    pub fn take_back(&mut self) -> Result<Option<(Option<CommitId>, String)>, LedgerError> {
-        let name = ledger_ref(self.run);
-        let now = self.there()?;
-        let (good, why) = match now {
-            Some(head) if head == self.tip.id => return Ok(None),
-            Some(head) => check_since(self.repo, self.run, self.tip.id, head)?,
-            None if self.is_archived()? => return Ok(None),
-            None => (self.tip.id, Some("it was removed".to_owned())),
-        };
-        let Some(why) = why else {
-            // Somebody wrote an operation meanwhile.
-            self.refresh()?;
-            return Ok(None);
-        };
-        let back = RefChange { name: BString::from(name.as_str()), expected: now, new: Some(good) };
-        if let Together::Lost { .. } = move_together(self.repo, &self.place, &[back])? {
-            return Err(LedgerError::Moved { name });
-        }
-        // The copy of a remote's ledger may be that of what was taken back.
-        let here = self.repo.read_ref(name.as_str().into())?;
-        if here != Some(good)
-            && let Swap::Lost { .. } =
-                self.repo.swap(name.as_str().into(), here, good, "aynig: not written by aynig")?
-        {
-            tracing::debug!(%name, "another process has moved the copy");
-        }
-        self.reread()?;
-        Ok(Some((now, why)))
-    }
-
-    /// The newest commit of the ledger at the place of decision, with its objects. `None` if there is no ledger.
-    fn there(&self) -> Result<Option<CommitId>, LedgerError> {
-        let name = BString::from(ledger_ref(self.run));
-        let Place::Remote(remote) = &self.place else { return Ok(self.repo.read_ref(name.as_bstr())?) };
-        let names = std::slice::from_ref(&name);
-        let there = self.repo.ask_refs(remote, names, PATIENCE)?.get(&name).copied();
-        if there.is_some_and(|there| self.repo.commit(there).is_err()) {
-            self.repo.fetch_objects(remote, names, PATIENCE)?;
-        }
-        Ok(there)
-    }
-
-    /// Whether the run was deleted at the place of decision.
-    fn is_archived(&self) -> Result<bool, LedgerError> {
-        if let Place::Remote(remote) = &self.place {
-            let name = archived_ref(self.run);
-            self.repo.fetch_refs(remote, &[(&name, &name)], PATIENCE)?;
-        }
-        Ok(archive::archived(self.repo, self.run)?.is_some())
-    }
-
-    fn reread(&mut self) -> Result<(), LedgerError> {
+    pub(super) fn reread(&mut self) -> Result<(), LedgerError> {
         let name = ledger_ref(self.run);
         let now = self.repo.read_ref(name.as_str().into())?;
         let now = now.ok_or_else(|| archive::missing(self.repo, self.run))?;
