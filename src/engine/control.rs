@@ -138,9 +138,9 @@ impl Engine<'_> {
         };
         let mut commands = closes(state, step, number, now()?);
         if let Some(approval) = request(state, number).filter(|_| commands.is_empty()) {
-            let reason = Some(format!("withdrawn: {} lets the run go on at {from}", self.name()));
+            let reason = Some(format!("{} lets the run go on at {from}", self.name()));
             let resolution =
-                Resolution { status: Answer::Denied, modified_args: None, reason: reason.clone() };
+                Resolution { status: Answer::Withdrawn, modified_args: None, reason: reason.clone() };
             commands.push(Command::Answer { approval: approval.id, resolution });
             let route = Some(from.to_owned());
             let ended = EndedStep::new(number, Outcome::GateRejected, route, reason);

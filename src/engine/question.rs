@@ -23,6 +23,8 @@ pub(super) const CHANGES: &str = "changes";
 pub(super) const EVIDENCE: &str = "evidence";
 /// The argument of a question that is the commit that it is about.
 pub(super) const HEAD: &str = "head";
+/// The argument of a question that is how many times this visit has asked before.
+const ASKED: &str = "asked";
 
 /// The beginning of an approver that is a key.
 pub(super) const KEY: &str = "key:";
@@ -202,9 +204,12 @@ pub(super) fn weigh(slug: &Slug, approval: &Approval, given: &Given, now: Now) -
         .hint(format!("`git diff {} {}` shows what changed", short(asked), short(&head)))
         .hint(format!("`aynig flow approve {slug}` or `aynig flow reject {slug}` answers what is there now"));
     let reason = Some(format!("the work moved to {head}"));
-    let over = Resolution { status: Answer::Expired, modified_args: None, reason };
+    let over = Resolution { status: Answer::Withdrawn, modified_args: None, reason };
     let mut tool: Tool = approval.tool.clone();
     tool.args.insert(HEAD.to_owned(), head.into());
+    // Work that moved back is asked about anew: the same question is never made twice.
+    let before = tool.args.get(ASKED).and_then(Value::as_u64).unwrap_or(0);
+    tool.args.insert(ASKED.to_owned(), (before + 1).into());
     let again = Command::Ask {
         node: approval.node_id,
         tool,
@@ -334,7 +339,7 @@ pub(super) fn closes(state: &State, step: &Step, number: u64, now: Timestamp) ->
     };
     let outcome = match answer {
         Answer::Approved | Answer::Modified => Outcome::GateApproved,
-        Answer::Denied => Outcome::GateRejected,
+        Answer::Denied | Answer::Withdrawn => Outcome::GateRejected,
         Answer::Expired => Outcome::GateTimedOut,
     };
     let mut commands = Vec::new();

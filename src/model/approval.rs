@@ -31,6 +31,8 @@ pub enum Answer {
     Modified,
     /// Nobody answered in time.
     Expired,
+    /// The question is no longer asked.
+    Withdrawn,
 }
 
 /// An answer with what belongs to it.

@@ -48,6 +48,7 @@ pub(super) fn answer(draft: &mut Draft<'_>, id: ApprovalId, resolution: &Resolut
                 Answer::Denied => "denied",
                 Answer::Modified => "modified",
                 Answer::Expired => "expired",
+                Answer::Withdrawn => "withdrawn",
             };
             let by = approval.resolved_by.as_ref().map_or_else(|| "nobody".to_owned(), name);
             return Err(Refusal::AnsweredOtherwise { answer: answer.to_owned(), by });

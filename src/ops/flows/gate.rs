@@ -58,6 +58,7 @@ pub(super) fn answer_word(answer: Answer) -> &'static str {
         Answer::Denied => "rejected",
         Answer::Modified => "changed",
         Answer::Expired => "nobody answered in time",
+        Answer::Withdrawn => "withdrawn",
     }
 }
 

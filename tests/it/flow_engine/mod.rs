@@ -53,6 +53,7 @@ mod forbidden;
 mod forged;
 mod frozen;
 mod gate;
+mod gate_moved;
 mod gate_signed;
 mod gate_time;
 mod hard;

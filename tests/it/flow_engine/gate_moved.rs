@@ -1,0 +1,94 @@
+//! A gate whose work moves while it is open, there and back.
+
+use super::agent::agent;
+use super::gate::{GATE, asked, refused};
+use super::*;
+
+/// An agent that works, the gate `ask`, and the same agent again.
+fn worked(repo: &Repo) -> Started {
+    agent(repo, "scripted", "cat >/dev/null; echo \"$AYNIG_ORCH_TURN\" >>work; echo did");
+    let steps =
+        [agent_step!("work", "Work.", "ask"), &GATE.replace("gate_approved: STOP", "gate_approved: last")]
+            .concat();
+    let run = start(repo, &flow("work", &(steps + agent_step!("last", "Work on.", "STOP"))));
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(repo.state(&run.driver), "flow-gate");
+    run
+}
+
+/// A change of the work by a person.
+type Move = fn(&Started, &Repo);
+
+fn commit(run: &Started, repo: &Repo) {
+    let worktree = run.worktree.to_str().expect("UTF-8");
+    repo.git(["-C", worktree, "commit", "-q", "--allow-empty", "-m", "mine"]);
+}
+
+fn reset(run: &Started, repo: &Repo) {
+    repo.git(["-C", run.worktree.to_str().expect("UTF-8"), "reset", "-q", "--hard", "HEAD~1"]);
+}
+
+/// The lines of `flow log` about questions and answers.
+fn answers(repo: &Repo, run: &Started) -> Vec<String> {
+    let lines = json(&repo.aynig_ok(["flow", "log", &run.slug, "--json"]));
+    let all = lines["entries"].as_array().unwrap_or_else(|| panic!("{lines}")).iter();
+    let told = all.filter(|one| one["kind"] == "answer");
+    told.map(|one| one["text"].as_str().expect("a text").to_owned()).collect()
+}
+
+/// CONTRACT 20.24
+#[test]
+fn work_that_moves_away_and_back_is_asked_about_each_time() {
+    let repo = Repo::new();
+    let run = asked(&repo, GATE);
+    let moved: [(Move, usize); 3] = [(commit, 1), (reset, 2), (commit, 3)];
+    for (moves, times) in moved {
+        moves(&run, &repo);
+        let (code, words) = refused(&repo, &["flow", "approve", &run.slug]);
+        assert_eq!(code, Some(1), "{words}");
+        assert!(words.contains("asks anew"), "{words}");
+        let shown = json(&repo.aynig_ok(["flow", "show", &run.slug, "--json"]));
+        assert_eq!(shown["place"], "gate", "{shown}");
+        let told = answers(&repo, &run);
+        assert_eq!(told.len(), times, "{told:?}");
+        assert!(told.iter().all(|one| one.starts_with("result withdrawn: the work moved to ")), "{told:?}");
+        repo.aynig_ok(["run", "--drain"]);
+        assert_eq!(steps(&repo, &run), ["ask"], "it stays open");
+    }
+    repo.aynig_ok(["flow", "approve", &run.slug]);
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&repo, &run), ["ask gate_approved STOP"]);
+}
+
+/// CONTRACT 20.24, 20.29
+#[test]
+fn a_gate_is_answered_after_a_rollback_and_its_undo_in_each_order() {
+    let orders: [&[&str]; 4] = [
+        &["rollback", "!approve", "undo", "!approve", "resume", "approve"],
+        &["rollback", "!approve", "resume", "undo", "!approve", "resume", "approve"],
+        &["rollback", "resume", "!approve", "undo", "resume", "!approve", "approve"],
+        &["rollback", "undo", "rollback", "!approve", "undo", "!approve", "approve", "resume"],
+    ];
+    for order in orders {
+        let repo = Repo::new();
+        let run = worked(&repo);
+        for word in order {
+            match *word {
+                "undo" => drop(repo.aynig_ok(["flow", "rollback", &run.slug, "--undo"])),
+                "!approve" => {
+                    let (code, words) = refused(&repo, &["flow", "approve", &run.slug]);
+                    assert_eq!(code, Some(1), "{order:?}: {words}");
+                    assert!(words.contains("asks anew"), "{order:?}: {words}");
+                }
+                verb => drop(repo.aynig_ok(["flow", verb, &run.slug])),
+            }
+            repo.aynig_ok(["run", "--drain"]);
+        }
+        repo.aynig_ok(["run", "--drain"]);
+        assert_eq!(
+            steps(&repo, &run),
+            ["work completed ask", "ask gate_approved last", "last completed STOP"],
+            "{order:?}"
+        );
+    }
+}
