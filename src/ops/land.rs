@@ -34,6 +34,7 @@ use super::error::{Error, Kind};
 use super::settings;
 use super::target::existing_head;
 use super::view::lease::lease_words;
+use super::work;
 use crate::runner::survey::line::lease_below;
 
 /// The kind of commit that lands.
@@ -58,6 +59,8 @@ pub struct Request {
     pub said: Said,
     /// Whether our signature may vouch for unsigned commits (CONTRACT 13.10).
     pub accept_unsigned: bool,
+    /// Whether work lands whose run has not succeeded (CONTRACT 14.15).
+    pub unsuccessful: bool,
 }
 
 /// The result of a request.
@@ -170,10 +173,20 @@ impl Side {
 /// Lands a branch on another.
 pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Landing, Error> {
     let into = target(repo, authority, request)?;
-    let from = Side::look(repo, authority, &request.branch)?;
+    let run = work::of_run(repo, authority, &request.branch);
+    let from = Side::look(repo, authority, &request.branch).map_err(|error| match &run {
+        // Its work is at another ref there, and the branch here may be an old one.
+        Some((_, handle)) if authority.source().is_some() && error.kind == Kind::NotFound => {
+            let again = format!("`aynig publish {handle}` brings the work of its run there");
+            Error { hints: vec![again], ..error }
+        }
+        _ => error,
+    })?;
     let onto = Side::look(repo, authority, &into)?;
     let is_over = from.check_free(repo, authority)?;
     onto.check_free(repo, authority)?;
+    let about = run.as_ref().map(|(state, handle)| work::may_land(state, handle, request.unsuccessful));
+    let about = about.transpose()?.flatten();
     if repo.descends(onto.head.id, from.head.id) {
         return Ok(Landing::Nothing { into });
     }
@@ -191,6 +204,7 @@ pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Lan
     let label = workspace.as_ref().and_then(|(run, _)| Some(here(repo, *run).ok()?.state.run.label));
     let draft = draft(repo, request, &onto, &from, label)?;
     let (message, mut warnings) = encoded(&draft, request)?;
+    warnings.extend(about);
     let open = still_open(repo, authority, &from)?;
     let parents = match request.strategy {
         Strategy::Squash => vec![onto.head.id],

@@ -27,4 +27,5 @@ pub mod status;
 pub mod target;
 pub mod view;
 pub mod wait;
+mod work;
 pub mod workspace;

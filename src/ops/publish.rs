@@ -6,9 +6,7 @@ use crate::contract::ids::{BranchName, RemoteName};
 use crate::git::Repo;
 use crate::ledger::{Place, Tip};
 use crate::model::ids::RunId;
-use crate::model::run::Verdict;
 use crate::model::state::State;
-use crate::model::step::{Opcode, Outcome, Step};
 pub use crate::publish::Published;
 use crate::publish::Request;
 use crate::workspace::Workspaces;
@@ -17,7 +15,7 @@ use crate::workspace::refusal::Why;
 
 use super::error::{Error, Kind};
 use super::inside::persons_only;
-use super::{runs, settings, workspace};
+use super::{runs, settings, work, workspace};
 
 /// Variables of a command of a runner, and the beginning of those of a step or a turn.
 const OF_COMMANDS: (&str, &str) = ("AYNIG_BRANCH", "AYNIG_ORCH_");
@@ -72,12 +70,11 @@ pub fn publish(
         fetch()?;
         state = state_of(repo, &context);
     }
-    let obstacle = state.as_ref().and_then(obstacle);
+    let obstacle = state.as_ref().and_then(work::obstacle);
     if let (Some(why), false) = (&obstacle, asked.unsuccessful) {
         let slug = &context.slug;
-        return Err(Error::failed(format!("{why}; nothing was published"))
-            .hint(format!("`aynig flow log {slug}` shows the reason; `aynig flow resume {slug} --from STEP` carries the run on"))
-            .hint(format!("or publish the work as it is: `aynig publish {slug} --unsuccessful`")));
+        let anyway = format!("or publish the work as it is: `aynig publish {slug} --unsuccessful`");
+        return Err(work::unsuccessful(why, slug, "published").hint(anyway));
     }
     let remote = remote(repo, asked.remote, state.as_ref())?;
     repo.namespace().map_err(|error| Error::setup(format!("{error}; nothing was changed")))?;
@@ -92,46 +89,14 @@ pub fn publish(
     };
     let mut published = crate::publish::publish(workspaces, &context, &request)?;
     let handle = context.handle();
-    let about = obstacle.or_else(|| open_step(state.as_ref()?, &handle));
-    let unchanged = (published.commit.is_some() && published.context.head_sha == context.base_sha)
+    let about = obstacle.or_else(|| work::open_step(state.as_ref()?, &handle, "published"));
+    let unchanged = (published.commit.is_some() && published.head == context.base())
         .then(|| format!("{handle} has no change: its newest commit is its base"));
     let dirty = published.is_dirty.then(|| {
         format!("{handle} has changes that are not committed, and not published: `aynig workspace snapshot {handle}` commits them")
     });
     published.notes.splice(0..0, about.into_iter().chain(unchanged).chain(dirty));
     Ok(published)
-}
-
-/// The reason why the work of a run is published only on request: an end without success, or a step that broke its policy
-/// since the last rollback of a run that has not ended.
-fn obstacle(state: &State) -> Option<String> {
-    let slug = &state.run.slug;
-    match state.run.verdict {
-        Some(Verdict::Succeeded) => None,
-        Some(verdict) => Some(format!("run {slug} has not succeeded ({})", verdict.word())),
-        None => {
-            let is_rollback =
-                |step: &&Step| step.opcode == Opcode::Rollback && step.outcome == Some(Outcome::Completed);
-            let since = state.steps.values().rev().take_while(|step| !is_rollback(step));
-            let broken = since.into_iter().find(|step| step.outcome == Some(Outcome::KilledPolicy))?;
-            Some(format!("step {} ({}) of run {slug} ended as killed_policy", broken.number, broken.id))
-        }
-    }
-}
-
-/// A warning about a step under way, or an open gate.
-fn open_step(state: &State, handle: &str) -> Option<String> {
-    let step = state.steps.values().next_back().filter(|step| step.ended_at.is_none())?;
-    Some(match step.opcode {
-        Opcode::Gate => format!(
-            "the gate {} of {handle} waits for an answer; what is published was not approved",
-            step.id
-        ),
-        _ => format!(
-            "step {} ({}) of {handle} is under way; what it does from now on is not published",
-            step.number, step.id
-        ),
-    })
 }
 
 /// The workspace that is meant: of several of a run that of its flow, unless one is named.

@@ -13,6 +13,8 @@ use crate::contract::layout::archive_ref;
 use crate::crashpoint::{Point, reach};
 use crate::fsutil;
 use crate::git::Swap;
+use crate::ledger::Tip;
+use crate::model::run::RunKind;
 use crate::supervise::{process_words, settled_occupants};
 use crate::words::{error_chain, pluralize, shell_quote, shows_rescued};
 
@@ -117,6 +119,20 @@ impl Workspaces<'_> {
         Ok(removal)
     }
 
+    /// Why the steps of a flow still need a workspace. A new one would begin at the base, without the work.
+    fn open_run(&self, context: &Context) -> Result<Option<String>, Refusal> {
+        let Some((run, head)) = self.ledger_of(context)? else { return Ok(None) };
+        let Ok(tip) = Tip::read_run(self.repo, run, head) else { return Ok(None) };
+        let run = tip.state.run;
+        let is_open = run.kind == RunKind::Flow && !run.status.is_ended() && !tip.state.deleted;
+        Ok(is_open.then(|| {
+            format!(
+                "run {0} has not ended, and its steps work there; `aynig flow stop {0}` ends it",
+                run.slug
+            )
+        }))
+    }
+
     /// Gathers the facts for a preview.
     fn survey(&self, held: &Held) -> Result<Removal, Refusal> {
         let (context, mark) = (&held.context, held.context.mark());
@@ -128,9 +144,9 @@ impl Workspaces<'_> {
         let worktree = worktree.filter(|worktree| is_directory(&worktree.path));
         let others = self.repo.checkouts_of(&mark.branch).map_err(|error| because(&error))?;
         let other = others.into_iter().map(|other| other.place.path).find(|other| other != path);
-        let obstacle = settled_occupants(path)
-            .first()
-            .map(|pid| format!("{} works in it", process_words(*pid)))
+        let obstacle = self
+            .open_run(context)?
+            .or_else(|| Some(format!("{} works in it", process_words(*settled_occupants(path).first()?))))
             .or_else(|| Some(format!("its branch is checked out at {}", other?.display())))
             .or_else(|| {
                 let stored = self.repo.commit(tip.unwrap_or_else(|| context.base())).ok()?;

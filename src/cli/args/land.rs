@@ -49,6 +49,10 @@ pub(crate) struct Land {
     #[arg(long)]
     pub(crate) accept_unsigned: bool,
 
+    /// Land although the run ended without success, or a step broke its policy
+    #[arg(long)]
+    pub(crate) unsuccessful: bool,
+
     /// Print what was landed as JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -24,6 +24,7 @@ pub(crate) fn run(app: &App, arguments: &Land) -> Result<Exit, Error> {
         strategy: if arguments.merge { Strategy::Merge } else { Strategy::Squash },
         said: Said { subject: arguments.subject.clone(), body: arguments.body.clone() },
         accept_unsigned: arguments.accept_unsigned,
+        unsuccessful: arguments.unsuccessful,
     };
     persons_only("landing a branch")?;
     let repo = app.repo();

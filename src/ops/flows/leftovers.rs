@@ -12,7 +12,8 @@ use crate::engine::driver::DONE;
 use crate::git::remote::PATIENCE;
 use crate::git::{RefChange, Repo, Together};
 use crate::ledger::{Place, Tip, runs as ledgers};
-use crate::model::run::{Run, RunKind};
+use crate::model::run::{Run, RunKind, Verdict};
+use crate::model::state::State;
 use crate::ops::error::Error;
 use crate::runner::clean::{CleanOptions, Item, Kind};
 use crate::words::{error_chain, shell_quote};
@@ -53,17 +54,17 @@ pub fn workspaces(
         return Ok(Vec::new());
     }
     let all = ended(repo, workspaces)?;
-    Ok(all.iter().map(|(run, context)| workspace(repo, workspaces, wanted, run, context)).collect())
+    Ok(all.iter().map(|(state, context)| workspace(repo, workspaces, wanted, state, context)).collect())
 }
 
-/// The workspaces of ended runs on this host.
-fn ended(repo: &Repo, workspaces: &Workspaces<'_>) -> Result<Vec<(Run, Context)>, Error> {
+/// The workspaces of ended runs on this host, with the states of the runs: `run.json` and workspaces alone.
+fn ended(repo: &Repo, workspaces: &Workspaces<'_>) -> Result<Vec<(State, Context)>, Error> {
     let tips = ledgers::all(repo)?.into_iter().filter_map(|(id, head)| Tip::read_run(repo, id, head).ok());
-    let runs = tips.map(|tip| tip.state.run);
-    let ended = runs.filter(|run| run.kind == RunKind::Flow && run.status.is_ended());
-    let found = ended.filter_map(|run| {
-        let context = workspaces.find(format!("{}/{FLOW}", run.slug).as_ref()).ok()?;
-        context.worktree_path.is_dir().then_some((run, context))
+    let ended = tips.filter(|tip| tip.state.run.kind == RunKind::Flow && tip.state.run.status.is_ended());
+    let found = ended.filter_map(|tip| {
+        let context = workspaces.find(format!("{}/{FLOW}", tip.state.run.slug).as_ref()).ok()?;
+        let whole = Tip::read_workspaces(repo, tip.state.run.id, tip.id).ok()?;
+        context.worktree_path.is_dir().then_some((whole.state, context))
     });
     Ok(found.collect())
 }
@@ -74,32 +75,52 @@ pub fn old_workspaces(repo: &Repo, workspaces: &Workspaces<'_>) -> Result<(Vec<S
     let main = main.map(|(_, main)| main);
     let now = clock::wall_seconds();
     let all = ended(repo, workspaces)?.into_iter();
-    let old = all.filter(|(run, _)| age(now, run) >= AGE);
-    let (go, stay): (Vec<_>, Vec<_>) =
-        old.partition(|(_, context)| unneeded(repo, main, context).is_ok_and(|why| why.is_some()));
-    let handles = |all: Vec<(Run, Context)>| all.iter().map(|(_, context)| context.handle()).collect();
+    let old = all.filter(|(state, _)| age(now, &state.run) >= AGE);
+    let is_unneeded = |(state, context): &(State, Context)| {
+        matches!(work_of(repo, main, state, context), Work::Unneeded(_))
+    };
+    let (go, stay): (Vec<_>, Vec<_>) = old.partition(is_unneeded);
+    let handles = |all: Vec<(State, Context)>| all.iter().map(|(_, context)| context.handle()).collect();
     Ok((handles(go), handles(stay)))
 }
 
-/// Why nobody needs the work of a workspace. `Err`: its work branch is gone.
-fn unneeded(repo: &Repo, main: Option<CommitId>, context: &Context) -> Result<Option<&'static str>, ()> {
-    let Ok(Some(work)) = repo.branch_head(&context.branch()) else { return Err(()) };
-    let has_landed =
-        |main| repo.descends(main, work) || repo.landed(work, main).is_ok_and(|landed| landed.is_some());
-    Ok(if work == context.base() {
-        Some("its work branch is at its base")
-    } else {
-        main.is_some_and(has_landed).then_some("its work is in the main branch")
-    })
+/// The work of an ended run in a workspace.
+enum Work {
+    /// Nobody needs it, for this reason.
+    Unneeded(&'static str),
+    /// It is not in the main branch.
+    Open,
+    /// Another host has newer work, which is not in the main branch.
+    Newer,
+    /// Its branch is gone.
+    Gone,
+}
+
+fn work_of(repo: &Repo, main: Option<CommitId>, state: &State, context: &Context) -> Work {
+    let Ok(Some(work)) = repo.branch_head(&context.branch()) else { return Work::Gone };
+    let has = |commit| {
+        let landed = |main| repo.landed(commit, main).is_ok_and(|landed| landed.is_some());
+        main.is_some_and(|main| repo.descends(main, commit) || landed(main))
+    };
+    let known = state.workspaces.values().find(|one| one.name.as_str() == FLOW);
+    let newest = known.and_then(|known| CommitId::parse_hex(known.head_sha.as_bytes()));
+    if newest.is_some_and(|newest| !repo.descends(work, newest) && !has(newest)) {
+        return Work::Newer;
+    }
+    if work == context.base() {
+        return Work::Unneeded("its work branch is at its base");
+    }
+    if has(work) { Work::Unneeded("its work is in the main branch") } else { Work::Open }
 }
 
 fn workspace(
     repo: &Repo,
     workspaces: &Workspaces<'_>,
     wanted: &CleanOptions,
-    run: &Run,
+    state: &State,
     context: &Context,
 ) -> Item {
+    let run = &state.run;
     let (slug, age, handle) = (&run.slug, age(wanted.now, run), context.handle());
     let mut item = Item::new(Kind::Workspace, handle.as_str());
     (item.branch, item.age) = (Some(context.branch_name.clone()), Some(age));
@@ -107,16 +128,24 @@ fn workspace(
     if age < wanted.older_than.unwrap_or(AGE) {
         return item.stays(format!("run {slug} has ended, and not long ago"), remove);
     }
-    let why = match unneeded(repo, wanted.main.as_ref().map(|(_, main)| *main), context) {
-        Ok(Some(why)) => why,
-        Ok(None) => {
-            let why = format!("run {slug} has ended, and its work is not in the main branch");
-            return item.stays(why, format!("aynig land {}", shell_quote(&context.branch_name)));
+    let main = wanted.main.as_ref().map(|(_, main)| *main);
+    let ended = |why: &str| format!("run {slug} has ended, and {why}");
+    let why = match work_of(repo, main, state, context) {
+        Work::Unneeded(why) => why,
+        Work::Open => {
+            let land = format!("aynig land {}", shell_quote(&context.branch_name));
+            let has_succeeded = state.run.verdict == Some(Verdict::Succeeded);
+            return item.stays(
+                ended("its work is not in the main branch"),
+                if has_succeeded { land } else { remove },
+            );
         }
-        Err(()) => return item.stays(format!("run {slug} has ended, and its work branch is gone"), remove),
+        Work::Newer => {
+            return item.stays(ended("another host has newer work of it"), format!("aynig publish {slug}"));
+        }
+        Work::Gone => return item.stays(ended("its work branch is gone"), remove),
     };
-    let why = format!("run {slug} has ended, and {why}");
-    item.goes(why).carried_out(wanted, || match workspaces.remove(context) {
+    item.goes(ended(why)).carried_out(wanted, || match workspaces.remove(context) {
         Ok(removal) => Ok(removal.archive.map(|archive| format!("its branch is {archive} now"))),
         Err(refusal) => Err(refusal.message),
     })

@@ -11,16 +11,18 @@ use super::standing::{End, Place, Standing};
 use super::{driver, driver_row, is_alone, stands, step_of, waiting_for};
 use crate::clock;
 use crate::contract::ids::CommitId;
+use crate::contract::layout::WORKS;
 use crate::contract::unable::Unable;
 use crate::engine::record::manifest::Manifest;
 use crate::engine::record::project::context;
 use crate::engine::record::{attempts, project};
 use crate::flow::due::end_word;
 use crate::git::Repo;
+use crate::git::remote::{PATIENCE, RemoteError};
 use crate::journal::artifacts::{is_here, place};
 use crate::journal::directory::RunDirectory;
 use crate::journal::sync;
-use crate::ledger::Tip;
+use crate::ledger::{Place as LedgerPlace, Tip};
 use crate::model::ids::RunId;
 use crate::model::state::State;
 use crate::model::step::{Opcode, Outcome, Step};
@@ -191,11 +193,30 @@ pub fn show(
     if let Err(error) = written {
         trouble(&format!("{}; the ledger is shown", error_chain(&error)));
     }
+    if let Err(error) = bring_work(repo, &tip.state) {
+        trouble(&format!("the newest commits of the work are not here: {}", error_chain(&error)));
+    }
     let branch = driver(repo, &tip.state.run.slug)?;
     let is_alone = is_alone(repo, &tip.state.run, authority);
     let place = if is_alone { &Authority::Local } else { authority };
     let row = driver_row(repo, process, place, &branch)?;
     Ok(view(repo, tip, &directory, (branch.to_string(), row), is_alone))
+}
+
+/// Fetches the newest commit of the work of a run, if the remote that decides the run has it and this clone does not.
+fn bring_work(repo: &Repo, state: &State) -> Result<(), RemoteError> {
+    let Some(head) = head(state).filter(|head| repo.commit(*head).is_err()) else { return Ok(()) };
+    let Ok(LedgerPlace::Remote(remote)) = LedgerPlace::of(repo, state.run.id, &state.run.decided_by) else {
+        return Ok(());
+    };
+    tracing::debug!(%head, "fetching the work of a run");
+    let works = format!("{WORKS}{}/", state.run.id);
+    repo.fetch_refs(&remote, &[(&works, &works)], PATIENCE)
+}
+
+/// The newest commit of the work of a run, as its ledger has it.
+fn head(state: &State) -> Option<CommitId> {
+    CommitId::parse_hex(state.workspaces.values().next()?.head_sha.as_bytes())
 }
 
 /// A run with what is known of it here.
@@ -209,7 +230,14 @@ fn view(
     let (state, run) = (&tip.state, &tip.state.run);
     let step = step_of(repo, tip);
     let Standing { place, words, next } = stands(repo, state, step.as_deref(), row.as_ref(), is_alone);
-    let workspace = context(directory, state).unwrap_or(Value::Null);
+    let mut workspace = context(directory, state).unwrap_or(Value::Null);
+    // Another host may have worked since this one did.
+    let here = workspace.get("head_sha").and_then(|head| CommitId::parse_hex(head.as_str()?.as_bytes()));
+    if let (Some(here), Some(newest)) = (here, head(state))
+        && !repo.descends(here, newest)
+    {
+        workspace["head_sha"] = newest.to_string().into();
+    }
     let text = |field: &str| workspace.get(field).and_then(Value::as_str).map(str::to_owned);
     let flow = run.flow.as_ref();
     let lease = row.as_ref().and_then(|row| row.lease.as_ref());

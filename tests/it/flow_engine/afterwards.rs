@@ -92,6 +92,9 @@ fn the_work_of_a_run_lands_under_its_label() {
     let run = start_with(&repo, &flow("ask", ASK), &["--label", "fix 412:\nthe parser"]);
     std::fs::write(run.worktree.join("parser"), "fixed\n").expect("a file");
     repo.aynig_ok(["workspace", "snapshot", &format!("{}/flow", run.slug)]);
+    repo.aynig_ok(["run", "--drain"]);
+    repo.aynig_ok(["flow", "approve", &run.slug]);
+    repo.aynig_ok(["run", "--drain"]);
     let landed = err(&repo.aynig_ok(["land", &run.work]));
     assert_eq!(repo.message("main"), "fix 412: the parser");
     // Git removes no branch that is checked out.

@@ -65,6 +65,7 @@ mod inputs;
 mod kept_end;
 mod killed;
 mod lacking;
+mod landing;
 mod lease;
 mod limits;
 mod moved_refs;
