@@ -59,7 +59,7 @@ pub struct Request {
     pub said: Said,
     /// Whether our signature may vouch for unsigned commits (CONTRACT 13.10).
     pub accept_unsigned: bool,
-    /// Whether work lands whose run has not succeeded (CONTRACT 14.15).
+    /// Whether work lands whose run has not succeeded (CONTRACT 21.13).
     pub unsuccessful: bool,
 }
 
