@@ -4,6 +4,7 @@
 //! Invariant: each of these names is written only here. The runners own `refs/aynig/` and `aynig/`
 //! (CONTRACT 5.19, 5.22, 5.24, 9.5, 9.15, 13.3); everything else belongs to git or the user.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bstr::{BString, ByteSlice};
@@ -64,6 +65,28 @@ pub(crate) const TRIED: &str = "refs/aynig/doctor/";
 
 /// All prefixes of branches.
 pub(crate) const BRANCHES: [&str; 3] = [HEADS, TRACKED, FETCHED];
+
+/// The refs with the name of a directory of ours. While there is one, git makes no ref in that directory.
+pub(crate) fn in_the_way<T: Clone>(all: &BTreeMap<String, T>) -> BTreeMap<String, T> {
+    const DIRECTORIES: [&str; 9] =
+        [FETCHED, RESCUES, SLOTS, FETCHED_SLOTS, RUNS, FETCHED_RUNS, WORKS, ARCHIVE, TRIED];
+    // Below these comes the name of a run or a remote, and more.
+    const OF_NAMES: [&str; 4] = [ARCHIVE, WORKS, FETCHED, FETCHED_SLOTS];
+    let is_branch = |name: &str| all.contains_key(&format!("{HEADS}{name}"));
+    let is_above_a_branch = |name: &str| {
+        let below = format!("{HEADS}{name}/");
+        all.range(below.clone()..).next().is_some_and(|(first, _)| first.starts_with(&below))
+    };
+    let is_in_the_way = |name: &str| {
+        let below = |directory: &str| name.strip_prefix(directory);
+        DIRECTORIES.iter().any(|directory| directory.strip_suffix('/') == Some(name))
+            || OF_NAMES.iter().any(|directory| below(directory).is_some_and(|rest| !rest.contains('/')))
+            || below(RESCUES).is_some_and(|rest| is_branch(rest) || is_above_a_branch(rest))
+            || below(SLOTS).is_some_and(is_above_a_branch)
+    };
+    let ours = all.range(OURS.to_owned()..).take_while(|(name, _)| name.starts_with(OURS));
+    ours.filter(|(name, _)| is_in_the_way(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
+}
 
 /// A ref's name without its branch prefix.
 pub(crate) fn short(name: &str) -> &str {

@@ -10,7 +10,7 @@ use crate::model::decide::texts::cut;
 use crate::model::run::Run;
 use crate::model::step::{Opcode, Outcome};
 use crate::workspace::refusal::{Refusal, Why};
-use crate::workspace::{Change, settles, unsettled_words};
+use crate::workspace::{Change, Settled, settles, unsettled_words};
 
 use super::attempt::{Carried, Course, Scene};
 use super::{Engine, FLOW, remote_of};
@@ -59,25 +59,20 @@ impl Engine<'_> {
     ) -> Result<bool, Refusal> {
         let context = &scene.context;
         let mut words = Vec::new();
-        let stays = match self.workspaces.changed_since(context, &scene.outside) {
-            Ok(changes) => {
-                // Most steps change nothing, and a look is expensive.
-                let left = match changes.iter().any(Change::is_unsettled) {
-                    true => self.put_back_outside(scene)?,
-                    false => changes.clone(),
-                };
-                for change in changes.iter().filter(|change| change.is_violation) {
-                    let is_back = change.is_unsettled() && !left.iter().any(|one| one.name == change.name);
-                    if !is_back {
-                        (self.tell)(&format!("{}; this undoes it: {}", described(change), change.undo));
-                    }
-                    words.push(described(change) + if is_back { ", and put back" } else { "" });
-                }
-                if left.iter().any(Change::is_unsettled) {
-                    words.push(format!("no further step begins here: {}", settles(context)));
-                }
-                left.iter().any(Change::executes)
+        let Settled { changes, left, recorded } =
+            self.workspaces.put_back_outside(context, &scene.outside)?;
+        for change in changes.iter().filter(|change| change.is_violation) {
+            let is_back = !left.iter().any(|one| one.name == change.name);
+            if !is_back {
+                (self.tell)(&format!("{}; this undoes it: {}", described(change), change.undo));
             }
+            words.push(described(change) + if is_back { ", and put back" } else { "" });
+        }
+        if left.iter().any(Change::is_unsettled) {
+            words.push(format!("no further step begins here: {}", settles(context)));
+        }
+        let stays = match recorded {
+            Ok(()) => left.iter().any(Change::executes),
             Err(refusal) if refusal.why == Why::NotFound && !self.workspaces.was_removed(context) => {
                 words.push(format!("the record of the workspace was removed ({})", refusal.message));
                 true
@@ -94,12 +89,6 @@ impl Engine<'_> {
             carried.workspace = Some((context.clone(), scene.repairs.clone()));
         }
         Ok(stays)
-    }
-
-    /// Puts hooks and settings back to what they were before a step, and returns what is still changed.
-    fn put_back_outside(&self, scene: &Scene<'_, '_>) -> Result<Vec<Change>, Refusal> {
-        self.workspaces.put_back_outside(&scene.context, &scene.outside)?;
-        self.workspaces.changed_since(&scene.context, &scene.outside)
     }
 
     /// Takes back what a step put on the ledger and the driver of its run, or that it removed them. Returns words about
@@ -143,7 +132,7 @@ impl Engine<'_> {
         let why = match course {
             Ok(Course::Ended(_)) => return course,
             Ok(Course::Halted(ref why)) => {
-                self.put_back_outside(scene)?;
+                self.workspaces.put_back_outside(&scene.context, &scene.outside)?.recorded?;
                 forged = self.take_refs_back(scene)?;
                 if forged.is_empty() {
                     // No step is recorded. What cannot be put back counts for the next one.

@@ -22,15 +22,25 @@ pub fn verdict(state: &State) -> Verdict {
             | Outcome::NeedsHuman,
         ) => Verdict::Failed,
     };
-    // What was rolled back is not there, whatever somebody said about it before.
-    if is_undone(state) && of_outcome == Verdict::Succeeded { Verdict::Stopped } else { of_outcome }
+    match (of_outcome, last_change(state)) {
+        // What was rolled back is not there, whatever somebody said about it before.
+        (Verdict::Succeeded, _) if is_undone(state) => Verdict::Stopped,
+        // What should not be there is.
+        (Verdict::Succeeded, Some(change)) if change.opcode == Opcode::Rollback => Verdict::Failed,
+        _ => of_outcome,
+    }
+}
+
+/// The last step of a run that changed its work, or should have.
+fn last_change(state: &State) -> Option<&Step> {
+    let changes = |step: &&Step| matches!(step.opcode, Opcode::RunAgent | Opcode::Rollback);
+    state.steps.values().rev().filter(|step| step.ended_at.is_some()).find(changes)
 }
 
 /// Whether the last change of a run put its work back to the base: a step, or a person after it.
 #[must_use]
 pub fn is_undone(state: &State) -> bool {
-    let changes = |step: &&Step| matches!(step.opcode, Opcode::RunAgent | Opcode::Rollback);
-    let last = state.steps.values().rev().filter(|step| step.ended_at.is_some()).find(changes);
+    let last = last_change(state);
     let by_person = state.workspaces.values().filter_map(|workspace| workspace.rolled_back_after).max();
     by_person.is_some_and(|after| last.is_none_or(|last| last.number <= after))
         || last

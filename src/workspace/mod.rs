@@ -29,6 +29,7 @@
 //! | `leftovers` | what they left behind, for `clean` |
 //! | `record` | hooks, settings and refs before a step |
 //! | `tampering` | compares them with what there is after it |
+//! | `put_back` | puts hooks and settings back after it |
 //! | `taken_back` | takes back what a step changed that must change nothing |
 //! | `withheld` | files that look like keys |
 //! | `settings` | git settings that execute, compared with those at the beginning |
@@ -78,6 +79,7 @@ use crate::stop::Stop;
 pub use change::Remade;
 pub use condition::{Condition, Flaw};
 pub use create::Created;
+pub use put_back::Settled;
 pub use remove::Removal;
 pub use rollback::{DISCARD, PRE_RUN, check_target, discard};
 pub use snapshot::Snapshot;

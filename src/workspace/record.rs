@@ -3,6 +3,7 @@
 //! The record is beside the context. Hooks and settings are saved in files that are named by their digests, and
 //! written before the record names them.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::contract::layout::{HEADS, OURS, RUNS, SLOTS};
+use crate::contract::layout::{HEADS, OURS, RUNS, SLOTS, in_the_way};
 use crate::fsutil;
 
 use super::Workspaces;
@@ -33,8 +34,17 @@ const MOST_BYTES: u64 = 64 * 1024 * 1024;
 /// Stands between the key of a setting and the name of the other worktree that has it.
 const ELSEWHERE: &str = " (worktrees/";
 
+/// The most bytes of contents that a process keeps in memory.
+const MOST_KEPT: usize = 64 * 1024 * 1024;
+
 /// The most files of a directory of hooks.
 const MOST_HOOKS: usize = 1_000;
+
+/// The directory of hooks.
+pub(super) const HOOKS: &str = "hooks";
+
+/// The file with a worktree's own settings.
+const WORKTREE_SETTINGS: &str = "config.worktree";
 
 /// Files of the repository that decide which files git takes, and how.
 pub(super) const RULES: [&str; 2] = ["info/exclude", "info/attributes"];
@@ -50,6 +60,17 @@ pub(super) struct Hook {
     /// Its permission bits; `None`: it is a link.
     pub(super) mode: Option<u32>,
 }
+
+/// A file of settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct OwnFile {
+    pub(super) file: Hook,
+    /// If it is a link: the target as the link has it, and the file that this leads to.
+    pub(super) link: Option<(PathBuf, PathBuf)>,
+}
+
+/// Contents by their digests.
+type Contents = BTreeMap<String, Vec<u8>>;
 
 /// The values of a setting: files, and the digests of what they have.
 pub(super) type Values = Vec<(PathBuf, String)>;
@@ -76,40 +97,102 @@ pub(super) struct Record {
     /// Refs that only this program moves: ledgers, deferred states of drivers, and other work branches.
     #[serde(skip)]
     pub(super) ours: BTreeMap<String, String>,
+    /// The repository's own files of settings; `None`: there was none. No step can change what is in memory alone.
+    #[serde(skip)]
+    pub(super) files: BTreeMap<PathBuf, Option<OwnFile>>,
+    /// The locks of these files that were there.
+    #[serde(skip)]
+    pub(super) locks: BTreeSet<PathBuf>,
+    /// Hooks and files of rules that a link leads to from the git directory: files of a checkout, or of a person.
+    #[serde(skip)]
+    pub(super) foreign: BTreeSet<PathBuf>,
+    /// The target of the directory of hooks, if it is a link.
+    #[serde(skip)]
+    pub(super) hooks_link: Option<PathBuf>,
+    /// Refs with names of directories of ours, so that no ref of ours can be made there.
+    #[serde(skip)]
+    pub(super) in_the_way: BTreeMap<String, String>,
+    /// The contents that this names.
+    #[serde(skip)]
+    contents: Contents,
+}
+
+/// Saves contents while a record is made.
+struct Keeper {
+    saved: PathBuf,
+    contents: RefCell<Contents>,
+}
+
+impl Keeper {
+    /// Saves a content, and returns its digest. In memory it is what a step is compared with; the file is for people.
+    fn save(&self, content: &[u8]) -> String {
+        let digest = digest_of(content);
+        let file = self.saved.join(&digest);
+        if file.symlink_metadata().is_err()
+            && let Err(error) = fsutil::replace(&file, content)
+        {
+            tracing::warn!(%error, "{} could not be written", file.display());
+        }
+        let mut contents = self.contents.borrow_mut();
+        let kept: usize = contents.values().map(Vec::len).sum();
+        if kept.saturating_add(content.len()) <= MOST_KEPT {
+            contents.entry(digest.clone()).or_insert_with(|| content.to_vec());
+        }
+        digest
+    }
+}
+
+impl Record {
+    /// A content that this names: from memory, else from the directory of saved contents.
+    pub(super) fn content(&self, saved: &Path, digest: &str) -> std::io::Result<Vec<u8>> {
+        match self.contents.get(digest) {
+            Some(content) => Ok(content.clone()),
+            None => content_of(saved, digest),
+        }
+    }
+
+    /// Writes the saved contents that a step removed or changed.
+    pub(super) fn save_again(&self, saved: &Path) {
+        for (digest, content) in &self.contents {
+            if content_of(saved, digest).is_err()
+                && let Err(error) = fsutil::replace(&saved.join(digest), content)
+            {
+                tracing::warn!(%error, "a saved content is lost");
+            }
+        }
+    }
 }
 
 impl Workspaces<'_> {
     /// Records hooks, settings and refs as they are now, and saves the contents in the directory of the workspace.
     pub(super) fn recorded_now(&self, context: &Context) -> Result<Record, Refusal> {
         let saved = self.saved(context);
-        let trying = format!("write in {}", saved.display());
-        fsutil::create_private_dir_all(&saved).map_err(|error| Refusal::because(&trying, &error))?;
-        let save = |content: &[u8]| {
-            let digest = Uuid::new_v5(&Uuid::NAMESPACE_OID, content).to_string();
-            let file = saved.join(&digest);
-            if file.symlink_metadata().is_ok() {
-                return Ok(digest);
-            }
-            fsutil::replace(&file, content).map(|()| digest)
-        };
+        // A step may have removed the directory of the workspace.
+        if self.directory(context).is_dir()
+            && let Err(error) = fsutil::create_private_dir_all(&saved)
+        {
+            tracing::warn!(%error, "{} cannot be made", saved.display());
+        }
+        let keeper = Keeper { saved, contents: RefCell::default() };
+        let save = |content: &[u8]| keeper.save(content);
         for pipe in self.repo.remove_pipes(&RULES) {
             tracing::warn!("{} was a named pipe, and was removed", pipe.display());
         }
-        let hooks = self.hooks(&save).map_err(|error| Refusal::because("read the hooks", &error))?;
-        let vital = self.vital_of(context)?.into_iter();
-        let vital = vital
-            .filter_map(|path| Some((path.to_string_lossy().into_owned(), file(&path, &save).transpose()?)));
-        let vital = vital.map(|(path, file)| Ok((path, file?))).collect::<std::io::Result<_>>();
-        let vital = vital.map_err(|error| Refusal::because("read git's own files", &error))?;
+        let (hooks, foreign) = self.hooks(&save);
+        let vital = self.vital_of(context)?.into_iter().filter_map(|path| {
+            let file = file_at(&path, &path.metadata().ok()?, &save);
+            Some((path.to_string_lossy().into_owned(), file))
+        });
+        let vital = vital.collect();
         let mut settings: BTreeMap<String, Values> = BTreeMap::new();
         for one in self.watched_of(context)? {
-            let value = save(one.value.as_bytes()).map_err(|error| Refusal::because(&trying, &error))?;
+            let value = save(one.value.as_bytes());
             settings.entry(one.key).or_default().push((one.file, value));
         }
         let mut worktrees = BTreeSet::new();
         for (name, found) in self.watched_elsewhere(context)? {
             for one in found {
-                let value = save(one.value.as_bytes()).map_err(|error| Refusal::because(&trying, &error))?;
+                let value = save(one.value.as_bytes());
                 settings.entry(key_elsewhere(&one.key, &name)).or_default().push((one.file, value));
             }
             worktrees.insert(name);
@@ -125,9 +208,18 @@ impl Workspaces<'_> {
             let target = tip.target.map_or_else(|name| format!("ref: {name}"), |commit| commit.to_string());
             (format!("refs/{}", tip.branch), target)
         });
+        let refs: BTreeMap<String, String> = refs.collect();
+        let in_the_way = in_the_way(&refs);
         let (ours, mut refs): (BTreeMap<String, String>, BTreeMap<String, String>) =
-            refs.partition(|(name, _)| is_ours(name));
+            refs.into_iter().partition(|(name, _)| is_ours(name));
         refs.retain(|name, _| !name.starts_with(OURS) && *name != own);
+        let of_settings = settings.values().flatten().map(|(file, _)| file.clone());
+        let files = self.files_of_settings(context)?.into_iter().chain(of_settings).collect::<BTreeSet<_>>();
+        let locks = files.iter().map(|file| lock_of(file)).filter(|lock| lock.symlink_metadata().is_ok());
+        let locks = locks.collect();
+        let files = files.into_iter().map(|path| (own_file(&path, &save), path));
+        let files = files.map(|(file, path)| (path, file)).collect();
+        let hooks_link = std::fs::read_link(self.repo.common_dir().join(HOOKS)).ok();
         Ok(Record {
             version: VERSION,
             hooks,
@@ -137,6 +229,12 @@ impl Workspaces<'_> {
             worktrees,
             refs,
             ours,
+            files,
+            locks,
+            foreign,
+            hooks_link,
+            in_the_way,
+            contents: keeper.contents.into_inner(),
         })
     }
 
@@ -153,6 +251,7 @@ impl Workspaces<'_> {
     /// Writes the record of a workspace.
     pub(super) fn keep_record(&self, context: &Context, record: &Record) -> Result<(), Refusal> {
         let file = self.directory(context).join(FILE);
+        fsutil::clear_odd(&file).ok();
         let failed =
             |error: &dyn std::error::Error| Refusal::because(&format!("write {}", file.display()), error);
         let text = serde_json::to_vec(record).map_err(|error| failed(&error))?;
@@ -164,13 +263,27 @@ impl Workspaces<'_> {
         self.directory(context).join(SAVED)
     }
 
-    /// The hooks of the repository and its files of rules, by path. Those in a checkout are files like others.
-    fn hooks(
-        &self,
-        save: &dyn Fn(&[u8]) -> std::io::Result<String>,
-    ) -> std::io::Result<BTreeMap<String, Hook>> {
-        let mut found = BTreeMap::new();
-        let mut ahead = vec![self.repo.common_dir().join("hooks")];
+    /// The files in which the settings of the repository itself are.
+    fn files_of_settings(&self, context: &Context) -> Result<Vec<PathBuf>, Refusal> {
+        let common = self.repo.common_dir();
+        let own = self.git_dir_of(context)?;
+        let all = [common.join("config"), common.join(WORKTREE_SETTINGS), own.join(WORKTREE_SETTINGS)];
+        let others = std::fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten();
+        Ok(all.into_iter().chain(others.map(|entry| entry.path().join(WORKTREE_SETTINGS))).collect())
+    }
+
+    /// The hooks of the repository and its files of rules, by path, and which of them are outside of the git directory.
+    /// Those in a checkout are files like others, unless git is led there by a link.
+    fn hooks(&self, save: &dyn Fn(&[u8]) -> String) -> (BTreeMap<String, Hook>, BTreeSet<PathBuf>) {
+        let (mut found, mut foreign) = (BTreeMap::new(), BTreeSet::new());
+        let common = self.repo.common_dir();
+        let inside = common.canonicalize().unwrap_or_else(|_| common.to_owned());
+        let is_foreign = |path: &Path| path.canonicalize().is_ok_and(|real| !real.starts_with(&inside));
+        let hooks = common.join(HOOKS);
+        if is_foreign(&hooks) {
+            foreign.insert(hooks.clone());
+        }
+        let mut ahead = vec![hooks];
         while let Some(directory) = ahead.pop() {
             for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
                 let path = entry.path();
@@ -179,29 +292,32 @@ impl Workspaces<'_> {
                 if path.extension().is_some_and(|extension| extension == "sample") {
                     continue;
                 }
-                let is_file = metadata.is_file() && metadata.len() <= MOST_BYTES;
                 let hook = if metadata.is_dir() {
                     ahead.push(path);
                     continue;
                 } else if metadata.is_symlink() {
-                    let target = std::fs::read_link(&path)?;
+                    let target = std::fs::read_link(&path).unwrap_or_default();
                     Hook {
                         content: String::from_utf8_lossy(target.as_os_str().as_bytes()).into(),
                         mode: None,
                     }
-                } else if is_file && found.len() < MOST_HOOKS {
-                    let content = save(&fsutil::read_plain(&path)?)?;
-                    Hook { content, mode: Some(metadata.permissions().mode() & 0o7777) }
+                } else if metadata.is_file() && metadata.len() <= MOST_BYTES && found.len() < MOST_HOOKS {
+                    file_at(&path, &metadata, save)
                 } else {
                     continue;
                 };
                 found.insert(path.to_string_lossy().into_owned(), hook);
             }
         }
-        for path in RULES.map(|name| self.repo.common_dir().join(name)) {
-            found.extend(file(&path, save)?.map(|file| (path.to_string_lossy().into_owned(), file)));
+        for path in RULES.map(|name| common.join(name)) {
+            // Git follows a link.
+            let Ok(metadata) = path.metadata() else { continue };
+            if is_foreign(&path) {
+                foreign.insert(path.clone());
+            }
+            found.insert(path.to_string_lossy().into_owned(), file_at(&path, &metadata, save));
         }
-        Ok(found)
+        (found, foreign)
     }
 
     /// The files without which git does not work in a worktree.
@@ -213,13 +329,30 @@ impl Workspaces<'_> {
     }
 }
 
-/// A file of the repository, saved. Git follows a link.
-fn file(path: &Path, save: &dyn Fn(&[u8]) -> std::io::Result<String>) -> std::io::Result<Option<Hook>> {
-    let Ok(metadata) = path.metadata() else { return Ok(None) };
+/// A file, saved. One that cannot be read has no content.
+fn file_at(path: &Path, metadata: &std::fs::Metadata, save: &dyn Fn(&[u8]) -> String) -> Hook {
     let is_file = metadata.is_file() && metadata.len() <= MOST_BYTES;
-    let content = if is_file { fsutil::read_plain(path)? } else { Vec::new() };
+    let content = if is_file { fsutil::read_plain(path).unwrap_or_default() } else { Vec::new() };
     let mode = Some(metadata.permissions().mode() & if is_file { 0o7777 } else { u32::MAX });
-    Ok(Some(Hook { content: save(&content)?, mode }))
+    Hook { content: save(&content), mode }
+}
+
+/// A file of settings; `None` if there is none.
+fn own_file(path: &Path, save: &dyn Fn(&[u8]) -> String) -> Option<OwnFile> {
+    let metadata = path.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    let link = std::fs::read_link(path).ok().and_then(|target| Some((target, path.canonicalize().ok()?)));
+    Some(OwnFile { file: file_at(path, &metadata, save), link })
+}
+
+/// The lock of a file of settings.
+pub(super) fn lock_of(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".lock");
+    name.into()
+}
+
+fn digest_of(content: &[u8]) -> String {
+    Uuid::new_v5(&Uuid::NAMESPACE_OID, content).to_string()
 }
 
 /// The name of a setting of another worktree.
@@ -249,7 +382,7 @@ pub(super) fn saved_at(saved: &Path, digest: &str) -> PathBuf {
 pub(super) fn content_of(saved: &Path, digest: &str) -> std::io::Result<Vec<u8>> {
     let opened = fsutil::open_plain(&saved_at(saved, digest))?;
     let content = fsutil::tail_of(&opened, MOST_BYTES)?;
-    let is_it = Uuid::new_v5(&Uuid::NAMESPACE_OID, &content).to_string() == digest;
+    let is_it = digest_of(&content) == digest;
     is_it.then_some(content).ok_or_else(|| std::io::Error::other(format!("{digest} was changed")))
 }
 

@@ -13,6 +13,8 @@ use crate::contract::ids::CommitId;
 use crate::contract::layout::{HEADS, RUNS, archived_ledger};
 use crate::git::refs::reflog;
 use crate::git::repo::executing::executes;
+use crate::ledger::tip::Tip;
+use crate::model::ids::RunId;
 use crate::words::shell_quote;
 
 use super::Workspaces;
@@ -77,6 +79,18 @@ impl Change {
         }
     }
 
+    /// The change of a file as a whole.
+    pub(super) fn of_whole(
+        thing: Thing,
+        saved: &Path,
+        path: &Path,
+        (old, new): (Option<&Hook>, Option<&Hook>),
+    ) -> Self {
+        let name = path.to_string_lossy().into_owned();
+        let undo = restores_hook(saved, &name, old);
+        Self { thing, how: how(old, new), undo, name, is_violation: true, is_protected: false }
+    }
+
     /// Whether no step may begin before it is put back or accepted.
     pub fn is_unsettled(&self) -> bool {
         self.is_violation && self.thing != Thing::Ref
@@ -131,6 +145,8 @@ struct Rules<'a> {
     is_own: &'a IsOwn<'a>,
     /// Whether a ledger is in the archive.
     is_archived: &'a dyn Fn(&str) -> bool,
+    /// Whether the run of a ledger has ended, so that its driver may go.
+    is_ended: &'a dyn Fn(&str) -> bool,
     /// Whether the second commit has all that the first one has.
     has_all: &'a dyn Fn(CommitId, CommitId) -> bool,
 }
@@ -175,7 +191,12 @@ fn compare(before: &Record, now: &Record, rules: &Rules<'_>) -> Vec<Change> {
     };
     let counts =
         |name: &str| (rules.in_step || executes(name) || before.broken.contains(name)) && is_there(name);
-    let settings = differing(&before.settings, &now.settings).filter(|(name, ..)| counts(name));
+    // Where a value is does not matter.
+    let values = |all: Option<&Values>| {
+        all.map(|all| all.iter().map(|(_, digest)| digest.clone()).collect::<Vec<_>>())
+    };
+    let settings = differing(&before.settings, &now.settings)
+        .filter(|(name, old, new)| values(*old) != values(*new) && counts(name));
     for (name, old, new) in settings {
         let undo = restores_setting(rules.saved, name, old, new);
         found.push(change(Thing::Setting, name, how(old, new), undo));
@@ -195,6 +216,10 @@ fn compare(before: &Record, now: &Record, rules: &Rules<'_>) -> Vec<Change> {
         let undo = restores_ref(name, old, new);
         found.push(Change { is_violation, is_protected, ..change(Thing::Ref, name, how, undo) });
     }
+    let in_the_way = differing(&before.in_the_way, &now.in_the_way).filter(|_| rules.in_step);
+    for (name, old, new) in in_the_way.filter(|(_, _, new)| new.is_some()) {
+        found.push(change(Thing::Ref, name, how(old, new), restores_ref(name, old, new)));
+    }
     let ours = differing(&before.ours, &now.ours).filter(|_| rules.in_step);
     for (name, old, new) in ours {
         let id = |target: Option<&String>| CommitId::parse_hex(target?);
@@ -206,11 +231,11 @@ fn compare(before: &Record, now: &Record, rules: &Rules<'_>) -> Vec<Change> {
     found
 }
 
-/// Whether the run of a driver has its ledger.
+/// Whether the run of a driver has its ledger, and has not ended.
 fn is_driver_of_a_run(name: &str, rules: &Rules<'_>, now: &Record) -> bool {
     let slug = name.strip_prefix(rules.drivers.0).and_then(|rest| rest.split('/').next()).unwrap_or_default();
     let ledger = format!("{RUNS}{slug}");
-    !slug.is_empty() && now.ours.keys().any(|name| name.starts_with(&ledger))
+    !slug.is_empty() && now.ours.keys().any(|name| name.starts_with(&ledger) && !(rules.is_ended)(name))
 }
 
 fn restores_hook(saved: &Path, name: &str, old: Option<&Hook>) -> String {
@@ -264,7 +289,7 @@ fn restores_ref(name: &str, old: Option<&String>, new: Option<&String>) -> Strin
 }
 
 /// The record after a step: as things are now, but where that is a violation, as they were.
-fn settled(before: Record, mut now: Record, changes: &[Change]) -> Record {
+pub(super) fn settled(before: Record, mut now: Record, changes: &[Change]) -> Record {
     fn keep<T: Clone>(name: &str, before: &BTreeMap<String, T>, now: &mut BTreeMap<String, T>) {
         now.remove(name);
         now.extend(before.get(name).map(|old| (name.to_owned(), old.clone())));
@@ -293,7 +318,7 @@ pub fn unsettled_words(context: &Context, changes: &[Change]) -> Option<String> 
     let changes: Vec<&Change> = changes.iter().filter(|change| change.is_unsettled()).collect();
     let short = |change: &&Change| match change.thing {
         Thing::Hook => change.name.rsplit('/').next().unwrap_or_default().to_owned(),
-        Thing::File => rule_of(&change.name).unwrap_or_default().to_owned(),
+        Thing::File => rule_of(&change.name).unwrap_or(&change.name).to_owned(),
         Thing::Setting | Thing::Ref => change.name.clone(),
     };
     let named: Vec<String> = changes.iter().take(NAMED).map(short).collect();
@@ -341,19 +366,8 @@ impl Workspaces<'_> {
         Ok((changes, Outside { now, due }))
     }
 
-    /// Finds what was changed outside of a workspace while a step was live. It is recorded until it is put back or
-    /// accepted.
-    pub fn changed_since(&self, context: &Context, before: &Outside) -> Result<Vec<Change>, Refusal> {
-        let held = self.hold_as_it_is(context)?;
-        let mut changes = self.mend_vital(&held.context, before)?;
-        let now = self.recorded_now(&held.context)?;
-        changes.extend(self.compared(context, (&before.now, &now), true));
-        let all = self.compared(context, (&before.due, &now), true);
-        self.keep_record(&held.context, &settled(before.due.clone(), now, &all))?;
-        Ok(changes)
-    }
-
-    /// The same after a step that was cut off, by what was recorded before it.
+    /// Finds what was changed outside of a workspace by a step that was cut off, by what was recorded before it. It is
+    /// recorded until it is put back or accepted.
     pub fn note_changes(&self, context: &Context) -> Result<(), Refusal> {
         let held = self.hold_as_it_is(context)?;
         let (_, outside) = self.look_outside(&held.context, true)?;
@@ -387,6 +401,12 @@ impl Workspaces<'_> {
             is_archived: &|ledger| {
                 let run = ledger.strip_prefix(RUNS).unwrap_or_default();
                 self.repo.read_ref(archived_ledger(run).as_bstr()).is_ok_and(|found| found.is_some())
+            },
+            is_ended: &|ledger| {
+                let run = RunId::parse(ledger.strip_prefix(RUNS).unwrap_or_default());
+                let tip = self.repo.read_ref(ledger.into()).ok().flatten();
+                let read = run.zip(tip).and_then(|(run, tip)| Tip::read_run(self.repo, run, tip).ok());
+                read.is_some_and(|read| read.state.run.status.is_ended())
             },
             saved: &self.saved(context),
             protected: &self.options.protected,
@@ -440,6 +460,7 @@ mod tests {
                 in_step: false,
                 drivers: ("refs/heads/run/", "refs/heads/run/1/flow"),
                 is_archived: &|_| false,
+                is_ended: &|_| false,
                 saved: Path::new("/s"),
                 protected: &protected,
                 is_own: &|_, _, _| is_own,
@@ -508,6 +529,7 @@ mod tests {
             in_step,
             drivers: ("refs/heads/run/", "refs/heads/run/1/flow"),
             is_archived: &|name| name.ends_with('9'),
+            is_ended: &|name| name.ends_with('8'),
             saved: Path::new("/s"),
             protected: &none,
             is_own: &|_, _, _| false,
@@ -522,11 +544,36 @@ mod tests {
         assert!(settled(due, of("1"), &[]).broken.is_empty());
     }
 
+    /// CONTRACT 20.33
+    #[test]
+    fn drivers_of_runs_that_have_not_ended_stay() {
+        let none = GlobSet::empty();
+        let rules = Rules {
+            in_step: true,
+            drivers: ("refs/heads/run/", "refs/heads/run/1/flow"),
+            is_archived: &|_| false,
+            is_ended: &|name| name.ends_with('8'),
+            saved: Path::new("/s"),
+            protected: &none,
+            is_own: &|_, _, _| false,
+            has_all: &|_, _| true,
+        };
+        for (slug, is_found) in [("7", true), ("8", false), ("9", false)] {
+            let before = record(&[], &[], &[(&format!("refs/heads/run/{slug}/flow"), "1")]);
+            let mut now = record(&[], &[], &[]);
+            now.ours = ["7", "8"].map(|run| (format!("{RUNS}{run}"), "1".repeat(40))).into();
+            let mut found = compare(&before, &now, &rules);
+            found.retain(|change| change.is_violation && change.name.starts_with(HEADS));
+            assert_eq!(!found.is_empty(), is_found, "{slug}");
+        }
+    }
+
     fn compare_all(before: &Record, now: &Record) -> Vec<Change> {
         let rules = Rules {
             in_step: false,
             drivers: ("refs/heads/run/", "refs/heads/run/1/flow"),
             is_archived: &|name| name.ends_with('9'),
+            is_ended: &|name| name.ends_with('8'),
             saved: Path::new("/s"),
             protected: &GlobSet::empty(),
             is_own: &|_, _, _| false,

@@ -137,12 +137,13 @@ fn the_verdict_is_the_class_of_the_last_outcome_that_is_not_of_a_rollback() {
         };
         let last = format!("{last} {word} STOP");
         let undone = if expected == Verdict::Succeeded { Verdict::Stopped } else { expected };
+        let unclean = if expected == Verdict::Succeeded { Verdict::Failed } else { expected };
         for (before, after, expected) in [
             (None, None, expected),
             (Some("work completed ask"), None, expected),
-            // What was rolled back is not there, and a rollback that failed has taken nothing back.
+            // What was rolled back is not there, and what a rollback that failed has left should not be there.
             (Some("work completed ask"), Some("undo completed STOP"), undone),
-            (Some("work completed ask"), Some("undo error STOP"), expected),
+            (Some("work completed ask"), Some("undo error STOP"), unclean),
             (None, Some("undo completed STOP"), undone),
         ] {
             let words: Vec<&str> = before.into_iter().chain([last.as_str()]).chain(after).collect();

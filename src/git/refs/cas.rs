@@ -32,7 +32,7 @@ use gix::refs::transaction::{Change, PreviousValue, RefEdit, RefLog};
 
 use crate::clock;
 use crate::contract::ids::{BranchName, CommitId};
-use crate::contract::layout::HEADS;
+use crate::contract::layout::{self, HEADS};
 use crate::fsutil;
 use crate::git::repo::open::{Repo, gits, gix_chain, ours};
 use crate::git::worktrees::registration::Workplace;
@@ -225,7 +225,7 @@ impl Repo {
                 return Ok(Some(format!("{} exists", other.name.as_bstr())));
             }
         }
-        Ok(self.packed_above(name)?.map(|other| format!("{other} exists")))
+        Ok(self.packed_above(name)?.map(|other| in_the_way(&other.to_string())))
     }
 
     /// A packed ref above `name`.
@@ -294,12 +294,21 @@ impl Repo {
             None => RefError::Locked { name: shown, lock },
             Some(error) => {
                 let why = match self.loose_above(&shown) {
-                    Some(above) => format!("{above} exists"),
+                    Some(above) => in_the_way(&above),
                     None => format!("could not make {}: {error}", lock.display()),
                 };
                 RefError::Unwritable { name: shown, why }
             }
         })
+    }
+
+    /// The refs with the name of a directory of ours.
+    ///
+    /// # Errors
+    /// [`RefError::Unreadable`] if refs cannot be listed.
+    pub fn refs_in_the_way(&self) -> Result<Vec<String>, RefError> {
+        let all = self.tips("refs/")?.into_iter().map(|tip| (format!("refs/{}", tip.branch), ()));
+        Ok(layout::in_the_way(&all.collect()).into_keys().collect())
     }
 
     /// A loose ref above `name`, whose file is where the directory of `name` would be.
@@ -319,4 +328,11 @@ fn first_file(directory: &Path) -> Option<PathBuf> {
             Err(_) => None,
         }
     })
+}
+
+/// The words for a ref that is in the way of another one, with the way out if it can be nobody's.
+fn in_the_way(name: &str) -> String {
+    let is_ours = name.starts_with(layout::OURS);
+    let next = if is_ours { format!("; `git update-ref -d {name}` removes it") } else { String::new() };
+    format!("{name} exists{next}")
 }

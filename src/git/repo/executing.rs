@@ -112,6 +112,12 @@ impl Repo {
     }
 }
 
+/// Whether git can read settings from a file. Opening a named pipe would wait forever.
+pub(crate) fn is_readable(file: &Path) -> bool {
+    file.metadata().is_ok_and(|found| found.is_file())
+        && gix::config::File::from_path_no_includes(file.to_owned(), Source::Local).is_ok()
+}
+
 /// The settings in the file of a worktree.
 fn settings_of(file: &Path) -> Vec<Executing> {
     let one = |key: String, value: &[u8]| {

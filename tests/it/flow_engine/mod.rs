@@ -75,6 +75,7 @@ mod played;
 mod policies;
 mod providers;
 mod published;
+mod put_back;
 mod replicated;
 mod said;
 mod seed;

@@ -32,6 +32,7 @@ pub(crate) fn check(repo: &Repo, process: &Process) -> Vec<Finding> {
     findings.extend(more);
     findings.extend(of_ended(repo, process).unwrap_or_else(|error| vec![Finding::of("workspaces", error)]));
     findings.extend(deferred(repo));
+    findings.extend(in_the_way(repo));
     findings.extend(locks(repo.common_dir()));
     findings
 }
@@ -67,6 +68,18 @@ fn of_ended(repo: &Repo, process: &Process) -> Result<Vec<Finding>, Error> {
     let going = named(&go, "whose work has landed", "aynig clean --apply".to_owned());
     let staying = named(&stay, "whose work has not landed", first.unwrap_or_default());
     Ok(going.into_iter().chain(staying).collect())
+}
+
+/// Names refs that keep others from being made.
+fn in_the_way(repo: &Repo) -> Vec<Finding> {
+    let finding = |name: String| {
+        let text = format!("{name} is in the way: nothing can be saved below that name");
+        Finding::error("refs", text, format!("git update-ref -d {name}"))
+    };
+    match repo.refs_in_the_way() {
+        Ok(names) => names.into_iter().map(finding).collect(),
+        Err(error) => vec![Finding::error("refs", error_chain(&error), "git for-each-ref")],
+    }
 }
 
 fn worktrees(repo: &Repo, of_workspaces: &[PathBuf]) -> Vec<Finding> {

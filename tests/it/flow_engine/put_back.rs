@@ -1,0 +1,178 @@
+//! Steps that hinder that their changes are put back, and changes beside them that are none of theirs.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use super::agent::{agent, with_agent};
+use super::hosts::Field;
+use super::*;
+
+const ONE: &str = "  - id: work
+    opcode: RUN_AGENT
+    agent: scripted
+    prompt: do it
+    routes: {completed: STOP, error: STOP, killed_policy: STOP}
+";
+
+/// Ways to keep a file of settings from being written, or to lose what it was.
+const HINDERS: [&str; 8] = [
+    "touch $C.lock",
+    "mkdir $C.lock",
+    "cp $C \"$D/real\"; ln -sf \"$D/real\" $C; touch \"$D/real.lock\"",
+    "rm $C; mkdir $C",
+    "echo '[broken' >$C",
+    "rm -rf $A/data/runs/*/workspaces/*/saved",
+    "for f in $A/data/runs/*/workspaces/*/saved/*; do echo x >$f; done",
+    "rm -rf $A/data/runs/*/workspaces/*/saved; touch $(echo $A/data/runs/*/workspaces/*)/saved",
+];
+
+/// A script for an agent that changes something, and then hinders that it is put back.
+fn hindered(repo: &Repo, change: &str, hinder: &str) -> String {
+    let (git, beside) = (repo.path.join(".git"), repo.beside("."));
+    let (git, beside) = (git.display(), beside.display());
+    format!("cat >/dev/null; C={git}/config; A={git}/aynig; D={beside}; echo work >work; {change}; {hinder}")
+}
+
+/// CONTRACT 20.33
+#[test]
+fn a_step_cannot_hinder_that_settings_are_put_back() {
+    for hinder in HINDERS {
+        let field = Field::new("true");
+        let [first, second] = &field.hosts;
+        let (copy, trap) = (first.beside("copy.git"), first.beside("trapped"));
+        let hub = first.git(["remote", "get-url", "origin"]);
+        let program = first.beside("pack");
+        std::fs::write(
+            &program,
+            format!("#!/bin/sh\ntouch '{}'\nexec git-receive-pack \"$@\"\n", trap.display()),
+        )
+        .expect("a file");
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("its mode");
+        let (from, to, program) = (&hub, copy.display(), program.display());
+        let change = format!(
+            "cp -r '{from}' '{to}'; git config remote.origin.pushurl '{to}'; git config remote.origin.receivepack '{program}'; \
+             git config user.email evil@example.com"
+        );
+        agent(first, "scripted", &hindered(first, &change, hinder));
+        let before = first.git(["config", "--local", "--list"]);
+        let run = start(first, &flow("work", ONE));
+        let output = first.aynig(["run", "--drain"]);
+        assert!(!trap.exists(), "{hinder}: {}", told(&output));
+        assert_eq!(first.git(["config", "--local", "--list"]), before, "{hinder}");
+        second.aynig_ok(["flow", "list"]);
+        assert_eq!(steps(second, &run), ["work killed_policy STOP"], "{hinder}: {}", told(&output));
+        field.assert_same(&run);
+        let config = first.path.join(".git/config");
+        assert!(config.symlink_metadata().expect("a file").is_file(), "{hinder}");
+        // Whoever comes next can set something.
+        first.git(["config", "user.email", "other@example.com"]);
+        let log = out(&first.aynig_ok(["flow", "log", &run.slug]));
+        assert!(log.contains("put back") && !log.contains("aynig.provider"), "{hinder}: {log}");
+    }
+}
+
+/// CONTRACT 20.33
+#[test]
+fn a_step_cannot_hinder_that_hooks_are_put_back() {
+    for hinder in HINDERS.into_iter().chain([
+        "mv ${C%config}hooks \"$D/hooks\"; ln -s \"$D/hooks\" ${C%config}hooks",
+        "rm -rf ${C%config}hooks; ln -s \"$D/evil\" ${C%config}hooks",
+        "rm -rf ${C%config}hooks; touch ${C%config}hooks",
+    ]) {
+        let repo = with_agent("");
+        let hooks = repo.path.join(".git/hooks");
+        std::fs::create_dir_all(repo.beside("evil")).expect("a directory");
+        std::fs::create_dir_all(&hooks).expect("a directory");
+        std::fs::write(hooks.join("pre-push"), "#!/bin/sh\nexit 0\n").expect("a hook");
+        let change = "echo evil >${C%config}hooks/pre-push; echo evil >${C%config}hooks/post-merge";
+        agent(&repo, "scripted", &hindered(&repo, change, hinder));
+        let run = start(&repo, &flow("work", ONE));
+        let output = repo.aynig(["run", "--drain"]);
+        assert_eq!(steps(&repo, &run), ["work killed_policy STOP"], "{hinder}: {}", told(&output));
+        let hook = std::fs::read_to_string(hooks.join("pre-push")).expect("a hook");
+        assert_eq!(hook, "#!/bin/sh\nexit 0\n", "{hinder}");
+        assert!(!hooks.join("post-merge").exists(), "{hinder}");
+        assert!(hooks.symlink_metadata().expect("a directory").is_dir(), "{hinder}");
+    }
+}
+
+/// CONTRACT 20.33
+#[test]
+fn hooks_in_a_checkout_are_named_and_left_alone() {
+    let repo = with_agent("");
+    let (hooks, theirs) = (repo.path.join(".git/hooks"), repo.path.join("githooks"));
+    repo.write("githooks/pre-commit", "#!/bin/sh\nexit 0\n");
+    std::fs::remove_dir_all(&hooks).ok();
+    symlink("../githooks", &hooks).expect("a link");
+    let script = format!(
+        "cat >/dev/null; touch '{}'; while ! [ -e '{}' ]; do sleep 0.05; done",
+        repo.beside("began").display(),
+        repo.beside("go").display()
+    );
+    agent(&repo, "scripted", &script);
+    let run = start(&repo, &flow("work", ONE));
+    let runner = repo.aynig_start(["run", "--drain"]);
+    wait_for("the agent", || repo.beside("began").exists().then_some(()));
+    std::fs::write(theirs.join("pre-commit"), "#!/bin/sh\n# of a person\nexit 0\n").expect("a hook");
+    std::fs::write(theirs.join("NOTES.md"), "of a person\n").expect("a file");
+    std::fs::write(repo.beside("go"), "").expect("a file");
+    runner.finish();
+    let log = out(&repo.aynig_ok(["flow", "log", &run.slug]));
+    assert!(log.contains("hooks/pre-commit was changed") && !log.contains("put back"), "{log}");
+    assert!(std::fs::read_to_string(theirs.join("pre-commit")).expect("a hook").contains("of a person"));
+    assert!(theirs.join("NOTES.md").exists());
+}
+
+/// CONTRACT 20.33
+#[test]
+fn the_driver_of_an_ended_run_may_go_beside_a_step() {
+    let repo = with_agent("cat >/dev/null; echo made >made");
+    let over = start(&repo, &flow("work", ONE));
+    repo.aynig_ok(["run", "--drain"]);
+    let script = format!(
+        "cat >/dev/null; touch '{}'; while ! [ -e '{}' ]; do sleep 0.05; done",
+        repo.beside("began").display(),
+        repo.beside("go").display()
+    );
+    agent(&repo, "scripted", &script);
+    let run = start(&repo, &flow("work", ONE));
+    let runner = repo.aynig_start(["run", "--drain"]);
+    wait_for("the agent", || repo.beside("began").exists().then_some(()));
+    repo.aynig_ok(["clean", "--older-than", "0s", "--apply"]);
+    let driver = format!("refs/heads/{}", over.driver);
+    assert_eq!(repo.git(["for-each-ref", &driver]), "", "clean removes it");
+    std::fs::write(repo.beside("go"), "").expect("a file");
+    runner.finish();
+    assert_eq!(steps(&repo, &run), ["work completed STOP"]);
+}
+
+/// CONTRACT 20.33
+#[test]
+fn a_ref_in_the_way_of_others_is_removed_after_the_step() {
+    let undo = "  - id: undo\n    opcode: ROLLBACK\n    target: pre_run\n    routes: {completed: STOP, error: STOP}\n";
+    let text = flow("work", &format!("{}{undo}", ONE.replace("killed_policy: STOP", "killed_policy: undo")));
+    for name in ["refs/aynig/rescue", "refs/aynig/archive", "refs/aynig/rescue/work"] {
+        let repo = with_agent(&format!("cat >/dev/null; echo work >work; git update-ref {name} HEAD"));
+        let run = start(&repo, &text);
+        repo.aynig_ok(["run", "--drain"]);
+        assert_eq!(steps(&repo, &run), ["work killed_policy undo", "undo completed STOP"], "{name}");
+        assert!(!git_output(&repo, &["show-ref", "--verify", name]).status.success(), "{name}");
+        let log = out(&repo.aynig_ok(["flow", "log", &run.slug]));
+        assert!(log.contains(&format!("the ref {name} was added, and put back")), "{name}: {log}");
+        // One that is there is named.
+        let repo = with_agent("cat >/dev/null; echo work >work");
+        repo.git(["update-ref", name, "HEAD"]);
+        let run = start(
+            &repo,
+            &text.replace("completed: STOP, error: STOP, killed", "completed: undo, error: STOP, killed"),
+        );
+        repo.aynig(["run", "--drain"]);
+        let (remedy, words) = (format!("git update-ref -d {name}"), told(&repo.aynig(["doctor"])));
+        assert!(words.contains(&remedy), "{name}: {words}");
+        if name != "refs/aynig/archive" {
+            assert_eq!(steps(&repo, &run), ["work completed undo", "undo error STOP"], "{name}");
+            let log = out(&repo.aynig_ok(["orch", "events", &run.id, "--json"]));
+            assert!(log.contains(&remedy), "{name}: {log}");
+            assert_eq!(end(&repo, &run)[1], "failed", "the work that should not be there is");
+        }
+    }
+}
