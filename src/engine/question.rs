@@ -77,10 +77,8 @@ impl Pushed {
         if self.gate != gate {
             return refused(format!("aynig-gate is {}, and {gate} is open", self.gate));
         }
-        self.is_of_this_visit(asked, state).or_else(|(why, words)| {
-            let message = format!("{name}: {words}");
-            Err(Refusal::new(why, message))
-        })?;
+        self.is_of_this_visit(asked, state)
+            .map_err(|(why, words)| Refusal::new(why, format!("{name}: {words}")))?;
         let approves = match self.answer.as_deref() {
             Some("approved") => true,
             Some("rejected") => false,
