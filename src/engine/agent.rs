@@ -11,6 +11,7 @@ use crate::contract::ids::CommitId;
 use crate::crashpoint::{Point, reach};
 use crate::flow::document::RunAgent;
 use crate::flow::due::times_parked;
+use crate::git::objects::differences::Difference;
 use crate::git::objects::digest::sha256;
 use crate::model::step::Outcome;
 use crate::provider::turn::files;
@@ -153,7 +154,7 @@ impl Engine<'_> {
         rules: &Rules,
         allow_empty: bool,
     ) -> Result<(), Refusal> {
-        let before = self.here(&scene.context)?.1;
+        let before = head_of(&scene.context);
         if self.judge_outside(scene, carried)? {
             return Ok(());
         }
@@ -179,17 +180,15 @@ impl Engine<'_> {
             }
         }
         repairs.splice(0..0, scene.repairs.iter().cloned());
-        let after = self.here(&snapshot.context)?.1;
-        let broken = match (tree_of(before.as_ref()), tree_of(after.as_ref())) {
-            (Some(before), Some(after)) => {
-                let changes = self.repo.differences(before, after);
-                rules.violations(
-                    &changes.map_err(|error| Refusal::because("compare what the step changed", &error))?,
-                )
+        let mut changes = self.changed(before, head_of(&snapshot.context))?;
+        changes.extend(differing(&scene.withheld, &snapshot.withheld));
+        let mut broken: Vec<String> = Vec::new();
+        for violation in rules.violations(&changes).iter().map(Violation::words) {
+            if !broken.contains(&violation) {
+                broken.push(violation);
             }
-            _ => Vec::new(),
-        };
-        carried.violated(broken.iter().map(Violation::words).collect(), scene.step.opcode());
+        }
+        carried.violated(broken, scene.step.opcode());
         carried.evidence += &withheld_words(&snapshot.withheld);
         scene.context = snapshot.context.clone();
         (carried.record.head, carried.record.tree) = self.here(&snapshot.context)?;
@@ -201,15 +200,45 @@ impl Engine<'_> {
     }
 }
 
+impl Engine<'_> {
+    /// The changes between two commits of the work branch, with those of each commit in between: one that is taken back
+    /// later is published, too.
+    fn changed(&self, before: CommitId, after: CommitId) -> Result<Vec<Difference>, Refusal> {
+        let because =
+            |error: &dyn std::error::Error| Refusal::because("compare what the step changed", error);
+        let commits = self.repo.commits_since(after, before).map_err(|error| because(&error))?;
+        let is_one = commits.len() == 1;
+        let read = |id: CommitId| self.repo.commit(id).map_err(|error| because(&error));
+        let changes = self.repo.differences(read(before)?.tree, read(after)?.tree);
+        let mut changes = changes.map_err(|error| because(&error))?;
+        // The snapshot alone is what was compared.
+        for commit in commits.into_iter().filter(|_| !is_one) {
+            let commit = read(commit)?;
+            // A merge is compared with the side that it was made on.
+            let Some(parent) = commit.parents.first() else { continue };
+            let more = self.repo.differences(read(*parent)?.tree, commit.tree);
+            changes.extend(more.map_err(|error| because(&error))?);
+        }
+        Ok(changes)
+    }
+}
+
+/// The changes of files that are left out of snapshots. One that a commit has taken is among the changes of that.
+fn differing(before: &[Difference], after: &[Difference]) -> Vec<Difference> {
+    let known = |one: &Difference| before.iter().find(|old| old.path == one.path).and_then(|old| old.new);
+    let changed = after.iter().filter(|one| known(one) != one.new);
+    changed.map(|one| Difference { old: known(one), ..one.clone() }).collect()
+}
+
 /// The most files that are named in the evidence of a step.
 const NAMED: usize = 5;
 
 /// The end of a sentence about files that look like keys.
-fn withheld_words(files: &[String]) -> String {
+fn withheld_words(files: &[Difference]) -> String {
     if files.is_empty() {
         return String::new();
     }
-    let named = files.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let named = files.iter().take(NAMED).map(|one| one.path.to_string()).collect::<Vec<_>>().join(", ");
     let more = files.len().checked_sub(NAMED).filter(|more| *more > 0);
     let more = more.map(|more| format!(" and {more} more")).unwrap_or_default();
     format!("; left out of the snapshot, since it looks like a key: {named}{more}")
@@ -273,10 +302,6 @@ pub(super) fn record_policy(
         text.as_bytes(),
     );
     written.map_err(|error| unrecorded(&error))
-}
-
-fn tree_of(hex: Option<&String>) -> Option<CommitId> {
-    CommitId::parse_hex(hex?.as_bytes())
 }
 
 /// When a step is tried again after a usage limit, in seconds since 1970: the reported time, at least a minute and at

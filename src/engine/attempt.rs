@@ -8,6 +8,7 @@ use crate::flow;
 use crate::flow::document::{Act, Flow, Step};
 use crate::flow::due::{Due, LIMITED, PARKED, due, route};
 use crate::flow::ruling::EVALUATOR_FAILED;
+use crate::git::objects::differences::Difference;
 use crate::journal::JournalError;
 use crate::ledger::fetch::fetch;
 use crate::ledger::{Ledger, LedgerError, Masks};
@@ -136,6 +137,8 @@ pub(super) struct Scene<'a, 'r> {
     pub(super) repairs: Vec<String>,
     /// Hooks, settings and refs before it.
     pub(super) outside: Outside,
+    /// Files that looked like keys before it.
+    pub(super) withheld: Vec<Difference>,
     /// Its files on this host.
     pub(super) recorder: Recorder,
     /// Ends the step early.
@@ -272,7 +275,7 @@ impl Engine<'_> {
             return Ok(Ended::Unable(why));
         }
         let inputs = self.inputs(ledger)?;
-        let context = before.context;
+        let (context, withheld) = (before.context, before.withheld);
         let id = &attempt.id;
         let lease = driver.known()?.filter(|known| driver.is_leased_by(*known, id));
         self.begin_work(&run, id, &context)?;
@@ -294,6 +297,7 @@ impl Engine<'_> {
             context,
             repairs,
             outside,
+            withheld,
             recorder,
             stop,
             since,

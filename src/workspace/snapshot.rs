@@ -15,6 +15,7 @@ use crate::git::Swap;
 use crate::git::contents::rescue::{RescueError, Situation};
 use crate::git::contents::snapshot::Inside;
 use crate::git::objects::commits::{Authored, NewCommit};
+use crate::git::objects::differences::Difference;
 use crate::git::process::cancel::Purpose;
 use crate::git::worktrees::held::Worktree;
 use crate::words::{error_chain, shell_quote, shows_rescued};
@@ -56,7 +57,7 @@ pub struct Snapshot {
     /// What was changed outside of the workspace since the last one.
     pub changes: Vec<Change>,
     /// Files that look like keys, and are left out.
-    pub withheld: Vec<String>,
+    pub withheld: Vec<Difference>,
 }
 
 /// The change that HEAD needs before a snapshot.

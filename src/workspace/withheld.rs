@@ -16,6 +16,7 @@ use bstr::{BStr, BString, ByteSlice};
 use crate::contract::ids::CommitId;
 use crate::fsutil;
 use crate::git::objects::commits::CommitError;
+use crate::git::objects::differences::Difference;
 use crate::git::worktrees::held::Worktree;
 
 use super::Workspaces;
@@ -59,14 +60,14 @@ const REPORT: &str = "harness_report.json";
 const SAMPLES: [&str; 5] = [".dist", ".example", ".sample", ".template", ".tmpl"];
 
 impl Workspaces<'_> {
-    /// Takes new files that look like keys out of a tree, and copies them. Returns their paths, too.
+    /// Takes new files that look like keys out of a tree, and copies them. Returns them, too.
     pub(super) fn withhold(
         &self,
         held: &Held,
         worktree: &Worktree,
         old: CommitId,
         tree: CommitId,
-    ) -> Result<(CommitId, Vec<String>), Refusal> {
+    ) -> Result<(CommitId, Vec<Difference>), Refusal> {
         let because =
             |error: &dyn std::error::Error| Refusal::because("look for keys among new files", error);
         let new = self.repo.new_paths(old, tree).map_err(|error| because(&error))?;
@@ -83,8 +84,14 @@ impl Workspaces<'_> {
         }
         let files: Vec<(&BString, Option<Vec<u8>>)> =
             found.iter().chain(&scratch).map(|path| (path, None)).collect();
+        let mut withheld = if found.is_empty() {
+            Vec::new()
+        } else {
+            self.repo.differences(old, tree).map_err(|error| because(&error))?
+        };
+        withheld.retain(|one| found.contains(&one.path));
         let tree = self.repo.edit_tree(Some(tree), &files).map_err(|error| because(&error))?;
-        Ok((tree, found.iter().map(|path| path.to_str_lossy().into_owned()).collect()))
+        Ok((tree, withheld))
     }
 }
 

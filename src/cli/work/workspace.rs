@@ -279,7 +279,7 @@ impl Done {
             ignored_bytes: ignored.1,
             violations: view(violations),
             changes: view(changes),
-            withheld,
+            withheld: withheld.iter().map(|one| one.path.to_string()).collect(),
         }
     }
 
@@ -400,7 +400,7 @@ fn snapped(snapshot: &Snapshot) {
     if let Some(rescue) = snapshot.rescue.as_ref().filter(|name| !is_told(name)) {
         warn(&format!("what the branch does not have is saved: {}", shows_rescued(rescue)));
     }
-    for path in &snapshot.withheld {
+    for path in snapshot.withheld.iter().map(|one| &one.path) {
         warn(&format!(
             "{path} looks like a key and was left out; if it belongs to the branch, commit it in the worktree"
         ));

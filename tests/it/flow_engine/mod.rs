@@ -74,6 +74,7 @@ mod planner;
 mod played;
 mod policies;
 mod providers;
+mod policy_commits;
 mod published;
 mod put_back;
 mod replicated;
