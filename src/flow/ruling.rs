@@ -4,8 +4,10 @@
 //! Invariant: a fact can only make the outcome worse, in the order success, partial, blocked, `needs_human`, unsafe.
 
 use std::collections::BTreeSet;
+use std::fmt::Formatter;
 
-use serde_json::Value;
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
+use serde_json::{Map, Value};
 
 use super::document::{STOP, outcomes_of, word};
 use super::fields::listed;
@@ -53,7 +55,9 @@ impl Decision {
         }
         let value: Value =
             serde_json::from_slice(answer).map_err(|error| format!("this is no JSON: {error}"))?;
-        let Value::Object(fields) = &value else { return Err("the answer is no JSON object".to_owned()) };
+        let Value::Object(_) = value else { return Err("the answer is no JSON object".to_owned()) };
+        let Once(fields) = serde_json::from_slice(answer).map_err(|error| error.to_string())?;
+        let fields = &fields;
         let statuses = outcomes_of(Opcode::Evaluate);
         let status = text(fields, "status")?.ok_or("`status` is missing")?;
         let status = statuses.iter().find(|(word, _)| *word == status).map(|(_, status)| *status);
@@ -76,6 +80,36 @@ impl Decision {
     #[must_use]
     pub fn codes(&self) -> BTreeSet<&str> {
         self.blockers.iter().map(|blocker| blocker.code.as_str()).collect()
+    }
+}
+
+/// The fields of an object that has none of them twice.
+struct Once(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Once {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Fields;
+
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Once;
+
+            fn expecting(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Once, A::Error> {
+                let mut fields = Map::new();
+                while let Some((name, value)) = entries.next_entry::<String, Value>()? {
+                    if fields.contains_key(&name) {
+                        return Err(A::Error::custom(format!("`{name}` is there twice")));
+                    }
+                    fields.insert(name, value);
+                }
+                Ok(Once(fields))
+            }
+        }
+
+        from.deserialize_map(Fields)
     }
 }
 

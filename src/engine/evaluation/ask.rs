@@ -170,8 +170,8 @@ fn by_agent(
 fn hear(ended: &Ended) -> Heard {
     match &ended.how {
         How::Completed => match ended.final_text.as_deref().map(last_object) {
-            Some(Some(object)) => Heard::Answer(object.as_bytes().to_vec()),
-            Some(None) => Heard::Nothing("there is no JSON object in the answer".to_owned()),
+            Some(Ok(object)) => Heard::Answer(object.as_bytes().to_vec()),
+            Some(Err(why)) => Heard::Nothing(why.to_owned()),
             None => Heard::Nothing("there is no answer".to_owned()),
         },
         How::Stopped(_) => Heard::Early(Verdict::Stopped),

@@ -67,7 +67,7 @@ impl Repo {
         if at != common && common.join(OWN_FILE).symlink_metadata().is_ok() {
             found.extend(self.own_settings(common, &[b"worktree"])?);
         }
-        found.retain(|one| executes(&one.key) || is_watched(&one.key));
+        found.retain(|one| executes(&one.key) || is_watched(one));
         // An include leads to other files, and a file may be written twice within a tick of its clock.
         let settled = clock::wall_millis() / 1000 - 1;
         let is_settled = seen.iter().flatten().all(|one| one.changed_at() < settled);
@@ -89,7 +89,7 @@ impl Repo {
                 Ok(_) => settings_of(&file),
                 Err(_) => Vec::new(),
             };
-            settings.retain(|one| executes(&one.key) || is_watched(&one.key));
+            settings.retain(|one| executes(&one.key) || is_watched(one));
             found.insert(entry.file_name().to_string_lossy().into_owned(), settings);
         }
         found
@@ -167,7 +167,7 @@ const OTHERS: [(&str, &[&str]); 11] = [
 ];
 
 /// Sections of settings that say what this program runs, who somebody is, and where things go.
-const WATCHED: [&str; 17] = [
+const WATCHED: [&str; 21] = [
     "alias",
     "author",
     "aynig",
@@ -180,15 +180,20 @@ const WATCHED: [&str; 17] = [
     "include",
     "includeif",
     "interactive",
+    "man",
     "pager",
     "protocol",
     "remote",
+    "tar",
+    "trailer",
+    "uploadpack",
     "url",
     "user",
 ];
 
-/// Settings that decide which files git takes, and how.
-const RULES: [&str; 10] = [
+/// Settings that decide which files git takes, and how; what a new repository gets, what `git gc` runs, and what a push
+/// takes along.
+const RULES: [&str; 13] = [
     "core.attributesfile",
     "core.autocrlf",
     "core.checkstat",
@@ -199,12 +204,21 @@ const RULES: [&str; 10] = [
     "core.symlinks",
     "core.trustctime",
     "core.untrackedcache",
+    "gc.recentobjectshook",
+    "init.templatedir",
+    "push.default",
 ];
 
-/// Whether a step may not change this key.
-fn is_watched(key: &str) -> bool {
-    let section = key.split_once('.').map_or(key, |(section, _)| section);
-    WATCHED.contains(&section) || key.ends_with(".gpgsign") || RULES.contains(&key)
+/// Whether a step may not change this setting.
+fn is_watched(Executing { key, value, .. }: &Executing) -> bool {
+    let section = key.split_once('.').map_or(key.as_str(), |(section, _)| section);
+    // The program of an address like `ext::PROGRAM`, and of an update like `!PROGRAM`.
+    let runs = match section {
+        "branch" => value.contains("::"),
+        "submodule" => value.starts_with('!'),
+        _ => false,
+    };
+    runs || WATCHED.contains(&section) || key.ends_with(".gpgsign") || RULES.contains(&key.as_str())
 }
 
 /// Whether git runs the value of this key, reads settings from it, or works where it says.
@@ -255,18 +269,39 @@ mod tests {
     /// CONTRACT 20.33
     #[test]
     fn keys_that_a_step_may_not_change() {
-        for key in [
-            "aynig.validator.ok",
-            "user.email",
-            "remote.origin.pushurl",
-            "url.x.insteadof",
-            "commit.gpgsign",
-            "core.excludesfile",
+        let setting = |key: &str, value: &str| Executing {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            file: "f".into(),
+        };
+        for (key, value) in [
+            ("aynig.validator.ok", "x"),
+            ("user.email", "x"),
+            ("remote.origin.pushurl", "x"),
+            ("url.x.insteadof", "x"),
+            ("commit.gpgsign", "x"),
+            ("core.excludesfile", "x"),
+            ("trailer.x.cmd", "x"),
+            ("uploadpack.packobjectshook", "x"),
+            ("tar.x.command", "x"),
+            ("man.x.cmd", "x"),
+            ("gc.recentobjectshook", "x"),
+            ("init.templatedir", "x"),
+            ("push.default", "x"),
+            ("branch.main.remote", "ext::x"),
+            ("submodule.a.update", "!x"),
+            ("aynig", "x"),
         ] {
-            assert!(is_watched(key) && !executes(key), "{key}");
+            assert!(is_watched(&setting(key, value)) && !executes(key), "{key}");
         }
-        for key in ["branch.main.remote", "core.bare", "maintenance.auto", "submodule.a.url", "aynig"] {
-            assert_eq!(is_watched(key), key == "aynig", "{key}");
+        for (key, value) in [
+            ("branch.main.remote", "origin"),
+            ("submodule.a.update", "rebase"),
+            ("core.bare", "x"),
+            ("maintenance.auto", "x"),
+            ("submodule.a.url", "x"),
+        ] {
+            assert!(!is_watched(&setting(key, value)), "{key}");
         }
     }
 
