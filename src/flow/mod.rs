@@ -48,7 +48,7 @@ pub mod yaml;
 use document::Flow;
 use fault::{Note, Notes};
 
-pub(crate) use read::{APPROVAL, EXECUTION, NETWORK, PREDEFINED, is_plain_path};
+pub(crate) use read::{APPROVAL, EXECUTION, NETWORK, PREDEFINED, is_pattern, is_plain_path};
 
 /// A file that was checked.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use crate::engine::program::{Bounds, Fate, Job, Ran};
 use crate::engine::record::Role;
 use crate::engine::script::{Extracted, extract, words};
 use crate::flow::document::{Runs, Script, Validator};
-use crate::flow::is_plain_path;
+use crate::flow::{is_pattern, is_plain_path};
 use crate::fsutil::{found_in, is_executable, open_plain};
 use crate::git::worktrees::held::Identity;
 use crate::model::step::Outcome;
@@ -101,7 +101,13 @@ pub(super) fn check(
         }
     }
     let fixtures = format!("harness_fixture-{label}");
-    let captured = capture(top, &validator.artifacts, &step.evidence.join(&fixtures))?;
+    let values = step.values();
+    let (patterns, outside): (Vec<String>, Vec<String>) =
+        validator.artifacts.iter().map(|text| values.fill(text)).partition(|pattern| is_pattern(pattern));
+    if !outside.is_empty() {
+        judged.fails(&format!("{} is no pattern of paths in the worktree", outside.join(", ")));
+    }
+    let captured = capture(top, &patterns, &step.evidence.join(&fixtures))?;
     for path in captured.files {
         let path = Path::new(&fixtures).join(path);
         kept.push(KeptFile { role: Role::HarnessFixture, media_type: media_type(&path), path });

@@ -14,7 +14,7 @@ use super::operations;
 use super::yaml::{self, Entry, Node, Value};
 
 pub(crate) use steps::ARTIFACTS;
-pub(crate) use texts::{is_plain_path, substituted};
+pub(crate) use texts::{is_pattern, is_plain_path, substituted};
 
 /// The fields of a flow.
 pub(crate) const DOCUMENT: [&str; 9] = [

@@ -42,6 +42,12 @@ pub(crate) fn is_plain_path(text: &str) -> bool {
         && parts().next() != Some(Component::Normal(".git".as_ref()))
 }
 
+/// Whether a text is a glob that stays inside of the worktree.
+pub(crate) fn is_pattern(text: &str) -> bool {
+    is_plain_path(text.strip_suffix('/').unwrap_or(text))
+        && GlobBuilder::new(text).literal_separator(true).build().is_ok()
+}
+
 /// A glob that stays inside of the worktree.
 pub(super) fn glob(words: Words<'_>, notes: &mut Notes) -> Option<String> {
     let Words { at, text } = words;
@@ -55,6 +61,14 @@ pub(super) fn glob(words: Words<'_>, notes: &mut Notes) -> Option<String> {
         return None;
     }
     Some(text.to_owned())
+}
+
+/// Reports an input in the path of a file of the base commit: what a run is checked against is known before its inputs.
+pub(super) fn fixed(at: Place, path: &str, notes: &mut Notes) {
+    if path.contains("{{inputs.") {
+        let what = "this path has an input, and a file of the base commit has the same path in each run";
+        notes.fault(at, what, "write the path, and hand the input over in a prompt or in `args`");
+    }
 }
 
 /// Reports inputs that a text names and that there are not.
@@ -88,8 +102,18 @@ pub(crate) fn substituted(at: Place, text: &str, inputs: &[&str], notes: &mut No
         } else if inputs.contains(&inner.trim()) && !text.get(..index).unwrap_or_default().ends_with('$') {
             let what = format!("`{{{{{inner}}}}}` is text, and not replaced");
             notes.warn(at, what, format!("the input is `{{{{inputs.{}}}}}`", inner.trim()));
+        } else if let Some((_, name)) = inner.trim().split_once('.').filter(|(head, _)| is_like_inputs(head))
+        {
+            let what = format!("`{{{{{inner}}}}}` is text, and not replaced");
+            notes.warn(at, what, format!("an input is `{{{{inputs.{}}}}}`", name.trim()));
         }
     }
+}
+
+/// Whether a word before a dot is likely to mean `inputs`.
+fn is_like_inputs(word: &str) -> bool {
+    let word = word.trim().to_ascii_lowercase();
+    ["input", "inputs"].contains(&word.as_str())
 }
 
 /// A text in which inputs are substituted.
@@ -123,6 +147,9 @@ pub(super) fn prompt(fields: Fields<'_>, what: &str, known: &Known<'_>, notes: &
     };
     let text = if kind == PromptKind::Text { text } else { line };
     substituted(at, text, &known.inputs, notes);
+    if kind != PromptKind::Text {
+        fixed(at, text, notes);
+    }
     Prompt { at, kind, text: text.to_owned() }
 }
 

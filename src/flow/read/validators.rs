@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use super::texts::{glob, is_name, is_plain_path, name, substituted};
+use super::texts::{fixed, glob, is_name, is_plain_path, name, substituted};
 use super::{Known, named, nameless};
 use crate::flow::document::{Judge, Runs, Script, Validator};
 use crate::flow::fault::Notes;
@@ -99,6 +99,7 @@ fn validator(node: &Node, known: &Known<'_>, notes: &mut Notes) -> Option<Valida
     }
     let name = name(fields, key, notes).map_or("", |words| words.text).to_owned();
     let artifacts = fields.texts("artifacts", notes);
+    artifacts.iter().for_each(|words| substituted(words.at, words.text, &known.inputs, notes));
     let artifacts = artifacts.iter().filter_map(|words| glob(*words, notes)).collect();
     let timeout_seconds = either_seconds(fields, notes);
     Some(Validator { at: node.at, name, runs, artifacts, timeout_seconds })
@@ -143,6 +144,7 @@ fn script(fields: Fields<'_>, known: &Known<'_>, notes: &mut Notes) -> Script {
     let entrypoint = fields.needed("entrypoint", "a script", notes);
     if let Some(Words { at, text }) = entrypoint {
         substituted(at, text, &known.inputs, notes);
+        fixed(at, text, notes);
         if text.contains(" -") {
             let what = "the whole text of `entrypoint` is a path, also what follows the space";
             notes.warn(at, what, "write arguments as a list, as in `args: [\"--fast\"]`");

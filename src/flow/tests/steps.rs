@@ -134,6 +134,21 @@ const CASES: &[Case] = &[
     ),
     (
         "    prompt: Do what the fix instructions say.",
+        "    prompt: prompts/{{inputs.issue}}.md",
+        &["@:13: fault: this path has an input, and a file of the base commit has the same path in each run"],
+    ),
+    (
+        "    prompt: Do what the fix instructions say.",
+        "    prompt: Do {{input.issue}}.",
+        &["@:13: warning: `{{input.issue}}` is text, and not replaced; an input is `{{inputs.issue}}`"],
+    ),
+    (
+        "    run: [tests, lint]",
+        "    run: [{kind: script, id: x, entrypoint: 'a/{{inputs.issue}}', artifacts: ['{{inputs.nope}}', '{{inputs.issue}}']}]",
+        &[": fault: this path has an input", ": fault: there is no input nope"],
+    ),
+    (
+        "    prompt: Do what the fix instructions say.",
         "    prompt: [a]",
         &["@:13: fault: `prompt` is a list, and not text; write a text, in quotes if it has {, [ or `: `"],
     ),
