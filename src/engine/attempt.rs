@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::clock::Stopwatch;
+use crate::clock::{self, Stopwatch};
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::flow;
 use crate::flow::document::{Act, Flow, Step};
@@ -12,7 +12,7 @@ use crate::git::objects::differences::Difference;
 use crate::journal::JournalError;
 use crate::ledger::fetch::fetch;
 use crate::ledger::{Ledger, LedgerError, Masks};
-use crate::model::decide::{Command, EndedStep, NewArtifact, StepStart};
+use crate::model::decide::{Command, EndedStep, NewArtifact, RunEdit, StepStart};
 use crate::model::ids::{NodeId, RunId, StepId};
 use crate::model::run::RunStatus;
 use crate::model::step::{Outcome, Record};
@@ -20,7 +20,7 @@ use crate::model::time::Timestamp;
 use crate::stop::{Cause, Stop};
 use crate::workspace::context::Context;
 use crate::workspace::refusal::{Refusal, Why};
-use crate::workspace::{Outside, unsettled_words};
+use crate::workspace::{Begun, Outside, unsettled_words};
 
 use super::conclude::{Conclusion, Holder};
 use super::driver::{Driver, Next, run_of};
@@ -30,6 +30,9 @@ use super::limits::time_left;
 use super::record::{self, ProviderUsed, Recorder, for_ledger};
 use super::salvage::head_of;
 use super::{Engine, FLOW, frozen_content, frozen_file, now, open};
+
+/// How long a step waits for another one on this host, in seconds.
+const BESIDE: i64 = 5;
 
 /// An attempt of a driver, from the environment of its command.
 #[derive(Debug, Clone)]
@@ -81,6 +84,8 @@ pub(super) struct Carried {
     pub(super) policy: Option<String>,
     /// The workspace, with repairs of it in words.
     pub(super) workspace: Option<(Context, Vec<String>)>,
+    /// Why the run pauses: this step, or one that was live beside it, changed hooks or settings.
+    pub(super) pause: Option<String>,
     /// Whether its work stays in the worktree as it is: no git may look at it now.
     pub(super) stays: bool,
 }
@@ -97,6 +102,7 @@ impl Carried {
             provider: None,
             policy: None,
             workspace: None,
+            pause: None,
             stays: false,
         }
     }
@@ -269,7 +275,13 @@ impl Engine<'_> {
         let context = self.workspaces.of_run(run.id, run.slug.as_str(), FLOW)?;
         let context = self.salvage(ledger, Some(&attempt.id), context)?;
         // What a person left there is not the work of the step.
-        let (before, mut repairs, outside) = self.workspaces.snapshot_before_step(&context)?;
+        let (before, mut repairs, outside) = match self.workspaces.snapshot_before_step(&context)? {
+            Begun::Ready(begun) => *begun,
+            Begun::Waits(why) => {
+                let next = self.conclude(ledger, driver, flow, Holder::Attempt(&attempt.id), &waits(why))?;
+                return Ok(Ended::Declared(next));
+            }
+        };
         repairs.extend(dropped);
         if let Some(why) = unsettled_words(&before.context, &before.changes) {
             return Ok(Ended::Unable(why));
@@ -342,10 +354,15 @@ impl Engine<'_> {
         let holder = Holder::Attempt(&attempt.id);
         let files = recorder.path().to_path_buf();
         let began = Context { head_sha: before, ..context.clone() };
-        let mut stays = false;
-        let conclusion = match course {
-            Course::Ended(carried) => {
+        let (mut stays, mut pause) = (false, None);
+        let mut conclusion = match course {
+            Course::Ended(mut carried) => {
                 stays = carried.stays;
+                // A step that broke its policy goes where its route says.
+                pause = carried.pause.take().filter(|_| carried.record.violations.is_empty());
+                if let Some(why) = &pause {
+                    carried.evidence = format!("{}; {why}", carried.evidence);
+                }
                 let artifacts = self.recorded(ledger, recorder, &carried, started);
                 // It may have removed its record.
                 let artifacts =
@@ -378,6 +395,7 @@ impl Engine<'_> {
             }
         };
         let kept = if stays { None } else { self.keep_end(ledger, (flow, step), &conclusion, &files) };
+        conclusion.commands.extend(paused(ledger, pause));
         match (self.conclude(ledger, driver, flow, holder, &conclusion), kept) {
             (Err(refusal), Some(kept)) if refusal.why.is_of_remote() => {
                 Ok(Ended::Unable(self.still_kept(run, kept, &refusal)))
@@ -495,6 +513,19 @@ pub(super) fn interrupted(stop: &Stop) -> Result<Course, Refusal> {
             Err(Refusal::new(Why::Failed, message))
         }
     }
+}
+
+/// The conclusion of an attempt that waits for another step on this host.
+fn waits(why: String) -> Conclusion {
+    let until = clock::wall_seconds().saturating_add(BESIDE);
+    Conclusion { parked: Some((until, why)), ..Conclusion::default() }
+}
+
+/// The command that pauses a run for this reason, unless it rests already.
+fn paused(ledger: &Ledger<'_>, why: Option<String>) -> Option<Command> {
+    let why = why.filter(|_| ledger.tip().state.run.status == RunStatus::Running)?;
+    let status = Some(RunStatus::Paused);
+    Some(Command::SetRun(RunEdit { status, waiting_for: Some(Some(why)), ..RunEdit::default() }))
 }
 
 /// The error for a record that cannot be written.

@@ -58,15 +58,18 @@ impl Engine<'_> {
         carried: &mut Carried,
     ) -> Result<bool, Refusal> {
         let context = &scene.context;
-        let mut words = Vec::new();
-        let Settled { changes, left, recorded } =
+        let (mut words, mut shared) = (Vec::new(), Vec::new());
+        let Settled { changes, left, beside, recorded } =
             self.workspaces.put_back_outside(context, &scene.outside)?;
         for change in changes.iter().filter(|change| change.is_violation) {
             let is_back = !left.iter().any(|one| one.name == change.name);
             if !is_back {
                 (self.tell)(&format!("{}; this undoes it: {}", described(change), change.undo));
             }
-            words.push(described(change) + if is_back { ", and put back" } else { "" });
+            let described = described(change) + if is_back { ", and put back" } else { "" };
+            // Another step may have done it.
+            let of_either = is_back && change.is_unsettled() && !beside.is_empty();
+            if of_either { shared.push(described) } else { words.push(described) }
         }
         if left.iter().any(Change::is_unsettled) {
             words.push(format!("no further step begins here: {}", settles(context)));
@@ -79,6 +82,10 @@ impl Engine<'_> {
             }
             Err(refusal) => return Err(refusal),
         };
+        if !beside.is_empty() {
+            shared.push(format!("steps of this host were live beside each other: {}", beside.join("; ")));
+            carried.pause = Some(shared.join("; "));
+        }
         // Git asks a remote, so the settings come first.
         words.extend(self.take_refs_back(scene)?);
         let context = &scene.context;

@@ -29,6 +29,7 @@
 //! | `leftovers` | what they left behind, for `clean` |
 //! | `record` | hooks, settings and refs before a step |
 //! | `tampering` | compares them with what there is after it |
+//! | `beside` | what other live steps of this host have changed |
 //! | `put_back` | puts hooks and settings back after it |
 //! | `taken_back` | takes back what a step changed that must change nothing |
 //! | `withheld` | files that look like keys |
@@ -40,6 +41,7 @@
 //! | `steps` | what the steps of a run do with its workspace |
 //! | `ready` | ignored files and `aynig.setup` in a new worktree |
 
+mod beside;
 mod change;
 mod condition;
 pub mod context;
@@ -83,6 +85,7 @@ pub use put_back::Settled;
 pub use remove::Removal;
 pub use rollback::{DISCARD, PRE_RUN, check_target, discard};
 pub use snapshot::Snapshot;
+pub use steps::Begun;
 pub use store::{Entry, Fault, count};
 pub use taken_back::{Before, Left, TakenBack};
 pub use tampering::{Change, How, Outside, Thing, settles, unsettled_words};

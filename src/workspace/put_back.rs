@@ -33,6 +33,8 @@ pub struct Settled {
     pub changes: Vec<Change>,
     /// What was not put back.
     pub left: Vec<Change>,
+    /// Other workspaces of this host whose steps were live when hooks or settings were changed, and what those noted.
+    pub beside: Vec<String>,
     /// Whether it is recorded.
     pub recorded: Result<(), Refusal>,
 }
@@ -45,6 +47,13 @@ impl Workspaces<'_> {
         let (mut now, mut changes) = self.seen_after(context, before)?;
         let mut left = self.compared(context, (before, &now), true);
         changes.extend(left.iter().cloned());
+        let mut beside = Vec::new();
+        let named = changes.iter().filter(|change| change.is_unsettled()).map(|change| change.name.as_str());
+        let named = named.collect::<Vec<_>>().join(", ");
+        if !named.is_empty() {
+            // Before they are put back, so that whoever sees no change sees the note.
+            beside = self.note_beside(context, &named)?;
+        }
         for round in 0..ROUNDS {
             if !left.iter().any(|change| change.is_unsettled() || now.in_the_way.contains_key(&change.name)) {
                 break;
@@ -59,7 +68,8 @@ impl Workspaces<'_> {
             let all = self.compared(&held.context, (&outside.due, &now), true);
             self.keep_record(&held.context, &settled(outside.due.clone(), now, &all))
         });
-        Ok(Settled { changes, left, recorded })
+        beside.extend(self.take_notes(context));
+        Ok(Settled { changes, left, beside, recorded })
     }
 
     /// Hooks, settings and refs after a step, and the files that had to be put back before git could work at all.

@@ -151,6 +151,11 @@ impl Record {
         }
     }
 
+    /// The hooks and settings alone.
+    pub(super) fn without_refs(&self) -> Self {
+        Self { refs: BTreeMap::new(), contents: Contents::new(), ..self.clone() }
+    }
+
     /// Writes the saved contents that a step removed or changed.
     pub(super) fn save_again(&self, saved: &Path) {
         for (digest, content) in &self.contents {
@@ -240,12 +245,7 @@ impl Workspaces<'_> {
 
     /// The record of a workspace; `None` if there is none that can be used.
     pub(super) fn record_of(&self, context: &Context) -> Option<Record> {
-        let opened = fsutil::open_plain(&self.directory(context).join(FILE)).ok()?;
-        if opened.metadata().is_ok_and(|found| found.len() > MOST_BYTES) {
-            return None;
-        }
-        let record: Record = serde_json::from_slice(&fsutil::tail_of(&opened, MOST_BYTES).ok()?).ok()?;
-        (record.version == VERSION).then_some(record)
+        read(&self.directory(context).join(FILE))
     }
 
     /// Writes the record of a workspace.
@@ -353,6 +353,16 @@ pub(super) fn lock_of(file: &Path) -> PathBuf {
 
 fn digest_of(content: &[u8]) -> String {
     Uuid::new_v5(&Uuid::NAMESPACE_OID, content).to_string()
+}
+
+/// Reads a record. `None` if it cannot be used.
+pub(super) fn read(file: &Path) -> Option<Record> {
+    let opened = fsutil::open_plain(file).ok()?;
+    if opened.metadata().is_ok_and(|found| found.len() > MOST_BYTES) {
+        return None;
+    }
+    let record: Record = serde_json::from_slice(&fsutil::tail_of(&opened, MOST_BYTES).ok()?).ok()?;
+    (record.version == VERSION).then_some(record)
 }
 
 /// The name of a setting of another worktree.

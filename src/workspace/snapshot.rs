@@ -125,8 +125,17 @@ impl Workspaces<'_> {
     }
 
     /// Takes a snapshot of a locked workspace. Returns the repairs that the ledger is to hear of besides, the lock, and what there is outside.
-    pub(super) fn taken(&self, mut held: Held) -> Result<(Snapshot, Vec<String>, Held, Outside), Refusal> {
-        let (changes, outside) = self.look_outside(&held.context, false)?;
+    pub(super) fn taken(&self, held: Held) -> Result<(Snapshot, Vec<String>, Held, Outside), Refusal> {
+        let looked = self.look_outside(&held.context, false)?;
+        self.taken_with(held, looked)
+    }
+
+    /// The same with what there is outside.
+    pub(super) fn taken_with(
+        &self,
+        mut held: Held,
+        (changes, outside): (Vec<Change>, Outside),
+    ) -> Result<(Snapshot, Vec<String>, Held, Outside), Refusal> {
         let (mut done, repairs) = self.taken_of(&mut held)?;
         done.changes = changes;
         self.keep_record(&held.context, &outside.due)?;

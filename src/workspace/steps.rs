@@ -5,6 +5,8 @@
 //! ([`Workspaces::owed`]), so that both land together; a crash before that leaves a context that is ahead, and any later
 //! change of the workspace catches up (CONTRACT 15.19).
 
+use std::sync::Arc;
+
 use crate::contract::ids::CommitId;
 use crate::git::RefChange;
 use crate::ledger::{Ledger, LedgerError};
@@ -23,6 +25,14 @@ use super::snapshot::Snapshot;
 use super::store::Held;
 use super::tampering::Outside;
 
+/// The beginning of a step.
+pub enum Begun {
+    /// The snapshot before it, the repairs that the ledger is to hear of, and what there is outside.
+    Ready(Box<(Snapshot, Vec<String>, Outside)>),
+    /// It waits for another step on this host, and why.
+    Waits(String),
+}
+
 impl Workspaces<'_> {
     /// The workspace of a run, which is made here if only the ledger has it.
     pub fn of_run(&self, run: RunId, slug: &str, name: &str) -> Result<Context, Refusal> {
@@ -37,10 +47,7 @@ impl Workspaces<'_> {
 
     /// Takes a snapshot of what others left before a step, which has just read its ledger. The ledger does not hear of
     /// it yet. Returns the repairs that it is to hear of besides, and what there is outside.
-    pub fn snapshot_before_step(
-        &self,
-        context: &Context,
-    ) -> Result<(Snapshot, Vec<String>, Outside), Refusal> {
+    pub fn snapshot_before_step(&self, context: &Context) -> Result<Begun, Refusal> {
         if self.record_of(context).is_none() {
             let handle = context.handle();
             let message =
@@ -49,8 +56,20 @@ impl Workspaces<'_> {
                 "if they are as they should be: `aynig workspace snapshot --accept {handle}`"
             )));
         }
+        // Settings that another live step changed keep a worktree from being looked at.
+        if !self.live_beside(context)?.is_empty()
+            && let Some(why) = self.changed_beside(context, &self.recorded_now(context)?)?
+        {
+            return Ok(Begun::Waits(why));
+        }
         let held = self.ready_after(context, Asked::Before)?;
-        self.taken(held).map(|(done, repairs, _, outside)| (done, repairs, outside))
+        let looked = self.look_outside(&held.context, false)?;
+        if let Some(why) = self.changed_beside(context, looked.1.now())? {
+            return Ok(Begun::Waits(why));
+        }
+        let (done, repairs, held, mut outside) = self.taken_with(held, looked)?;
+        outside.live = Some(Arc::new(self.show_live(&held.context, outside.now())?));
+        Ok(Begun::Ready(Box::new((done, repairs, outside))))
     }
 
     /// Takes a snapshot of what a step left, in the same way. The ledger was read again after the step.

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bstr::{BString, ByteSlice};
 use globset::GlobSet;
@@ -18,6 +19,7 @@ use crate::model::ids::RunId;
 use crate::words::shell_quote;
 
 use super::Workspaces;
+use super::beside::Live;
 use super::context::Context;
 use super::record::{Hook, Record, Values, key_and_worktree, rule_of, saved_at};
 use super::refusal::Refusal;
@@ -340,6 +342,8 @@ pub struct Outside {
     now: Record,
     /// The same, but what was changed before and must not be is as it has to become again.
     pub(super) due: Record,
+    /// Shows other steps of this host that this one is live.
+    pub(super) live: Option<Arc<Live>>,
 }
 
 impl Outside {
@@ -359,11 +363,11 @@ impl Workspaces<'_> {
     ) -> Result<(Vec<Change>, Outside), Refusal> {
         let now = self.recorded_now(context)?;
         let Some(before) = self.record_of(context) else {
-            return Ok((Vec::new(), Outside { due: now.clone(), now }));
+            return Ok((Vec::new(), Outside { due: now.clone(), now, live: None }));
         };
         let changes = self.compared(context, (&before, &now), in_step);
         let due = settled(before, now.clone(), &changes);
-        Ok((changes, Outside { now, due }))
+        Ok((changes, Outside { now, due, live: None }))
     }
 
     /// Finds what was changed outside of a workspace by a step that was cut off, by what was recorded before it. It is

@@ -41,6 +41,7 @@ mod afterwards;
 mod agent;
 mod alone;
 mod back;
+mod beside;
 mod broken_worktree;
 mod bulky;
 mod changed_settings;
