@@ -239,7 +239,8 @@ impl Repo {
             match done {
                 // Git also reads the registrations of worktrees, and fails for one that another
                 // process is just creating.
-                Err(ProcessError::Failed { said, .. }) if tries < TRIES && said.contains("/worktrees/") => {
+                // A command in this clone may move a ref that this fetch is about to move.
+                Err(ProcessError::Failed { said, .. }) if tries < TRIES && is_passing(&said) => {
                     tracing::debug!(said, "again");
                     clock::pause(Duration::from_millis(20));
                 }
@@ -486,6 +487,12 @@ impl Repo {
 }
 
 /// Parses `<id>\trefs/heads/<name>`.
+/// Whether a fetch failed because another process of this clone was at work at that moment.
+fn is_passing(said: &str) -> bool {
+    let is_moved = said.contains("cannot lock ref ") && !said.contains(" exists; cannot create ");
+    is_moved || said.contains("/worktrees/")
+}
+
 fn parse_listed(line: &[u8]) -> Option<(BranchName, CommitId)> {
     let (id, name) = line.split_once_str("\t")?;
     Some((BranchName::from_full_ref(name.as_bstr())?, CommitId::parse_hex(id)?))

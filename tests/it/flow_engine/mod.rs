@@ -49,6 +49,7 @@ mod control;
 mod crashes;
 mod cut_off;
 mod facts;
+mod fetched;
 mod first;
 mod forbidden;
 mod forged;
@@ -74,8 +75,8 @@ mod planner;
 #[path = "../../fixtures/providers/played.rs"]
 mod played;
 mod policies;
-mod providers;
 mod policy_commits;
+mod providers;
 mod published;
 mod put_back;
 mod replicated;
