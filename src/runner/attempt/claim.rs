@@ -178,8 +178,8 @@ fn draft(
     let trigger = Arc::unwrap_or_clone(event);
     let failed = |source| ClaimError::Commit { branch: branch.clone(), source };
     let attempt = AttemptId::random();
-    let requested = requested_seconds(&trigger.message.trailers);
-    let seconds = requested.ok().flatten().unwrap_or(options.lease_seconds);
+    let requested = requested_seconds(&trigger.message.trailers).ok().flatten();
+    let seconds = requested.or_else(|| closed_seconds(repo, &trigger)).unwrap_or(options.lease_seconds);
     let terms = LeaseTerms {
         attempt,
         runner: options.runner_id.clone(),
@@ -210,6 +210,15 @@ fn draft(
         seconds,
         settled: false,
     })
+}
+
+/// The length of the lease that a `stalled` commit has closed.
+fn closed_seconds(repo: &Repo, trigger: &Event) -> Option<u64> {
+    let closed = repo.commit(trigger.commit).ok().filter(|_| trigger.state.is_stalled())?;
+    match Head::read(&repo.commit(*closed.parents.first()?).ok()?.facts()) {
+        Head::Working(lease) => requested_seconds(&lease.message.trailers).ok().flatten(),
+        Head::Unmanaged | Head::Invalid(_) | Head::Ready(_) => None,
+    }
 }
 
 /// The holder of the lease `head`. `None` if `head` is no lease.

@@ -53,7 +53,10 @@ pub fn bounded(branch: &BranchName, source: Option<&RemoteName>, bound: &Bound) 
     let remote = source.map(|remote| format!(" --remote {remote}")).unwrap_or_default();
     let branch = shell_quote(&branch.to_string());
     let look = format!("`aynig log {branch}{remote}` shows them");
-    let next = format!("`aynig set-state --retry --branch {branch}{remote}` asks again");
+    let next = match driven(&branch).filter(|_| matches!(bound, Bound::Stalled { .. })) {
+        Some(slug) => format!("`aynig flow resume {slug}` asks again"),
+        None => format!("`aynig set-state --retry --branch {branch}{remote}` asks again"),
+    };
     let until = bound.until().map(clock::format_utc).unwrap_or_default();
     match bound {
         Bound::Steps { count, since } => format!(
@@ -90,10 +93,15 @@ pub fn in_place(branch: &BranchName, source: Option<&RemoteName>) -> String {
 
 /// Suggests what to do about a branch whose command has failed: look at its output, then request the state again.
 pub fn asks_again(branch: &BranchName, source: Option<&RemoteName>) -> String {
-    let named = named(branch, source);
-    format!(
-        "`aynig logs --branch {named}` shows what it printed, `aynig set-state --retry --branch {named}` asks again"
-    )
+    let name = branch.to_string();
+    let again = requests_again(branch, source, driven(&name).and(StateName::parse(DRIVEN).ok()).as_ref());
+    format!("`aynig logs --branch {}` shows what it printed, `{again}` asks again", named(branch, source))
+}
+
+/// The slug of the run that a branch drives, by its name. No other branch has the beginning of an id there.
+fn driven(branch: &str) -> Option<&str> {
+    let slug = branch.strip_suffix("/flow")?.rsplit('/').next()?;
+    (slug.len() >= 8 && slug.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(slug)
 }
 
 /// The command that requests the failed state of a branch again. A run's driver follows from its ledger, so its run is

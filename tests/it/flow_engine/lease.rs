@@ -238,3 +238,30 @@ fn what_cannot_be_carried_on_for_the_same_reason_waits_for_a_person_the_third_ti
     repo.aynig_ok(["run", "--drain"]);
     assert_eq!(steps(&repo, &run), ["one completed two", "two completed STOP"]);
 }
+
+/// CONTRACT 5.27, 20.2, 20.31
+#[test]
+fn the_lease_of_a_driver_that_stalls_is_as_long_as_its_others_and_its_run_is_resumed() {
+    let repo = Repo::new();
+    agent(&repo, "scripted", STAYS);
+    repo.git(["config", "aynig.orchLeaseSeconds", "15"]);
+    let run = start(&repo, &flow("one", TWO));
+    kill_in_step(&repo);
+    let mut command = repo.aynig_command();
+    command.args(["run", "--drain"]);
+    command.env("AYNIG_CLOCK_OFFSET_SECONDS", "3600").env("AYNIG_CRASH_AT", "step-decided:kill:1");
+    let crashed = told(&command.output().expect("it runs"));
+    assert_eq!(repo.state(&run.driver), "stalled", "{crashed}");
+    let format = "--format=%(trailers:key=dwp-run-id,valueonly,separator=)/%(trailers:key=dwp-lease-seconds,valueonly,separator=)";
+    let leases = repo.git(["log", format, &run.driver]);
+    let lengths: Vec<&str> = leases
+        .lines()
+        .filter_map(|line| line.split_once('/').filter(|(id, _)| !id.is_empty()))
+        .map(|(_, length)| length)
+        .collect();
+    assert!(lengths.len() >= 2 && lengths.iter().all(|length| *length == "15"), "{leases}");
+    for words in [crashed, told(&repo.aynig(["status", "--branch", &run.driver]))] {
+        assert!(words.contains(&format!("aynig flow resume {}", run.slug)), "{words}");
+        assert!(!words.contains("set-state --retry"), "{words}");
+    }
+}
