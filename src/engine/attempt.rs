@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::clock::{self, Stopwatch};
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::flow;
-use crate::flow::document::{Act, Flow, Step};
+use crate::flow::document::{Act, Flow, Gate, Step};
 use crate::flow::due::{Due, LIMITED, PARKED, due, route};
 use crate::flow::ruling::EVALUATOR_FAILED;
 use crate::git::objects::differences::Difference;
@@ -252,19 +252,7 @@ impl Engine<'_> {
         let run = ledger.tip().state.run.clone();
         let number = run.counts.steps + 1;
         if let Act::Gate(gate) = &step.act {
-            if let Some(why) = self.unsettled(&run)? {
-                return Ok(Ended::Unable(why));
-            }
-            let approvers = match self.approvers(gate) {
-                Ok(approvers) => approvers,
-                Err(why) => return Ok(Ended::Unable(format!("the gate {}: {why}", step.id))),
-            };
-            let conclusion = self.gate_opens(ledger, (step, gate, &approvers), number)?;
-            if let Err(refusal) = self.record_question(&ledger.tip().state, step, &conclusion) {
-                tracing::warn!(refusal.message, "the files of a gate are incomplete");
-            }
-            let next = self.conclude(ledger, driver, flow, Holder::Attempt(&attempt.id), &conclusion)?;
-            return Ok(Ended::Declared(next));
+            return self.open_gate(ledger, driver, (flow, step, gate), attempt);
         }
         let dropped = match self.record_kept(ledger, driver, flow, &attempt.id)? {
             Fate::Recorded(next) => return Ok(Ended::Declared(next)),
@@ -315,13 +303,7 @@ impl Engine<'_> {
             since,
         };
         let before = scene.context.head_sha.clone();
-        let course = match &step.act {
-            Act::RunAgent(agent) => self.run_agent(&mut scene, agent),
-            Act::Rollback => self.roll_back(&scene),
-            Act::RunValidation(validators) => self.run_validation(&mut scene, validators),
-            Act::Evaluate(asked) => self.evaluate(&mut scene, asked),
-            Act::Gate(_) | Act::Stop { .. } => Ok(Course::Halted("it is no step to carry out".to_owned())),
-        };
+        let course = self.act(&mut scene);
         let course = self.judged(&mut scene, course)?;
         let mut course = within_limit(&scene, course);
         if let Course::Ended(carried) | Course::Parked(_, carried) = &mut course {
@@ -338,6 +320,41 @@ impl Engine<'_> {
             attempt,
             Over { number, started, before, context, recorder, course },
         )
+    }
+
+    /// Asks the question of a gate.
+    fn open_gate(
+        &self,
+        ledger: &mut Ledger<'_>,
+        driver: &Driver<'_>,
+        (flow, step, gate): (&Flow, &Step, &Gate),
+        attempt: &Attempt,
+    ) -> Result<Ended, Refusal> {
+        let run = ledger.tip().state.run.clone();
+        if let Some(why) = self.unsettled(&run)? {
+            return Ok(Ended::Unable(why));
+        }
+        let approvers = match self.approvers(gate) {
+            Ok(approvers) => approvers,
+            Err(why) => return Ok(Ended::Unable(format!("the gate {}: {why}", step.id))),
+        };
+        let conclusion = self.gate_opens(ledger, (step, gate, &approvers), run.counts.steps + 1)?;
+        if let Err(refusal) = self.record_question(&ledger.tip().state, step, &conclusion) {
+            tracing::warn!(refusal.message, "the files of a gate are incomplete");
+        }
+        let next = self.conclude(ledger, driver, flow, Holder::Attempt(&attempt.id), &conclusion)?;
+        Ok(Ended::Declared(next))
+    }
+
+    /// Does what a step says.
+    fn act(&self, scene: &mut Scene<'_, '_>) -> Result<Course, Refusal> {
+        match &scene.step.act {
+            Act::RunAgent(agent) => self.run_agent(scene, agent),
+            Act::Rollback => self.roll_back(scene),
+            Act::RunValidation(validators) => self.run_validation(scene, validators),
+            Act::Evaluate(asked) => self.evaluate(scene, asked),
+            Act::Gate(_) | Act::Stop { .. } => Ok(Course::Halted("it is no step to carry out".to_owned())),
+        }
     }
 
     /// Ends a step that was carried out.
