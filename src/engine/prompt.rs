@@ -11,8 +11,10 @@ use crate::flow::document::{Artifact, Prompt, PromptKind};
 use crate::flow::rounds::period;
 use crate::flow::substitution::fill;
 use crate::fsutil;
+use crate::git::objects::digest;
 use crate::git::objects::revspec::Content;
 use crate::journal::artifacts;
+use crate::journal::directory::RunDirectory;
 use crate::ledger::content;
 use crate::model::artifact::Artifact as Stored;
 use crate::model::step::{Opcode, Outcome, Step};
@@ -22,6 +24,8 @@ use crate::workspace::refusal::{Refusal, Why};
 use super::Engine;
 use super::attempt::Scene;
 use super::limits::rounds;
+use super::record::attempts;
+use super::record::manifest::Manifest;
 
 /// The longest prompt file, in bytes.
 const MAX_PROMPT: u64 = 1024 * 1024;
@@ -156,7 +160,7 @@ impl Engine<'_> {
         let mut output = String::new();
         for kept in &step.record.as_ref()?.artifacts {
             let log = step.artifacts.get(&kept.artifact).filter(|_| LOGS.contains(&kept.role.as_str()));
-            let content = log.and_then(|artifact| self.content(scene, artifact));
+            let content = log.and_then(|artifact| self.content(scene, step, artifact));
             if let (Some(artifact), Some(content)) = (log, content.filter(|content| !content.is_empty())) {
                 let text = String::from_utf8_lossy(&content);
                 let _infallible =
@@ -169,20 +173,30 @@ impl Engine<'_> {
     /// The content of an artifact of a step, if this host or the ledger has it.
     pub(super) fn kept(&self, scene: &Scene<'_, '_>, step: &Step, role: &str) -> Option<Vec<u8>> {
         let id = step.record.as_ref()?.artifact(role)?;
-        self.content(scene, step.artifacts.get(&id)?)
+        self.content(scene, step, step.artifacts.get(&id)?)
     }
 
-    fn content(&self, scene: &Scene<'_, '_>, artifact: &Stored) -> Option<Vec<u8>> {
+    fn content(&self, scene: &Scene<'_, '_>, step: &Step, artifact: &Stored) -> Option<Vec<u8>> {
         let id = artifact.id;
         let found = content::read(self.repo, scene.ledger.tip(), &artifact.sha256);
         let found = found.unwrap_or_else(|error| {
             tracing::warn!(%id, error = error_chain(&error), "an artifact cannot be read");
             None
         });
-        found.or_else(|| {
-            fsutil::read_plain(artifacts::place(&self.directory(scene.ledger.tip().state.run.id), id)).ok()
-        })
+        let directory = self.directory(scene.ledger.tip().state.run.id);
+        let found = found.or_else(|| fsutil::read_plain(artifacts::place(&directory, id)).ok());
+        found.or_else(|| recorded(&directory, step, &artifact.sha256))
     }
+}
+
+/// The file with this digest among those that a step left on this host: a ledger need not have it.
+fn recorded(directory: &RunDirectory, step: &Step, sha256: &str) -> Option<Vec<u8>> {
+    let all = attempts(&directory.artifacts().join(step.id.as_str())).into_iter();
+    let mut listed =
+        all.filter_map(|(_, path)| Manifest::read(&path)).flat_map(|manifest| manifest.artifacts);
+    let file = listed.find(|file| file.sha256 == sha256)?;
+    let content = fsutil::read_plain(directory.path().join(file.path)).ok()?;
+    (digest::sha256(&content) == sha256).then_some(content)
 }
 
 fn written(directory: &Path, name: &str, content: &[u8]) -> Result<PathBuf, Refusal> {

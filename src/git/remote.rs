@@ -486,13 +486,13 @@ impl Repo {
     }
 }
 
-/// Parses `<id>\trefs/heads/<name>`.
 /// Whether a fetch failed because another process of this clone was at work at that moment.
 fn is_passing(said: &str) -> bool {
     let is_moved = said.contains("cannot lock ref ") && !said.contains(" exists; cannot create ");
     is_moved || said.contains("/worktrees/")
 }
 
+/// Parses `<id>\trefs/heads/<name>`.
 fn parse_listed(line: &[u8]) -> Option<(BranchName, CommitId)> {
     let (id, name) = line.split_once_str("\t")?;
     Some((BranchName::from_full_ref(name.as_bstr())?, CommitId::parse_hex(id)?))

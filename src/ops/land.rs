@@ -205,6 +205,7 @@ pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Lan
     let draft = draft(repo, request, &onto, &from, label)?;
     let (message, mut warnings) = encoded(&draft, request)?;
     warnings.extend(about);
+    warnings.extend(run.as_ref().and_then(|(state, _)| work::by_hand(repo, state, from.head.id)));
     let open = still_open(repo, authority, &from)?;
     let parents = match request.strategy {
         Strategy::Squash => vec![onto.head.id],

@@ -95,7 +95,8 @@ pub fn publish(
     let dirty = published.is_dirty.then(|| {
         format!("{handle} has changes that are not committed, and not published: `aynig workspace snapshot {handle}` commits them")
     });
-    published.notes.splice(0..0, about.into_iter().chain(unchanged).chain(dirty));
+    let by_hand = state.as_ref().and_then(|state| work::by_hand(repo, state, published.head));
+    published.notes.splice(0..0, by_hand.into_iter().chain(about).chain(unchanged).chain(dirty));
     Ok(published)
 }
 

@@ -1,10 +1,11 @@
 //! The work of a run: whether it may be published and landed (CONTRACT 21.13).
 
-use crate::contract::ids::BranchName;
+use crate::contract::ids::{BranchName, CommitId};
 use crate::git::Repo;
 use crate::ledger::fetch::fetch;
 use crate::ledger::operate::here;
 use crate::ledger::runs;
+use crate::model::approval::Answer;
 use crate::model::run::Verdict;
 use crate::model::state::State;
 use crate::model::step::{Opcode, Outcome, Step};
@@ -30,6 +31,25 @@ pub(super) fn of_run(repo: &Repo, authority: &Authority, branch: &BranchName) ->
     let is_its = state.run.slug.as_str() == slug
         && state.workspaces.values().any(|workspace| workspace.name.as_str() == name);
     is_its.then(|| (state, handle.to_owned()))
+}
+
+/// A warning about commits on the work branch of an ended run that no step of it has made or seen.
+pub(super) fn by_hand(repo: &Repo, state: &State, head: CommitId) -> Option<String> {
+    state.run.verdict?;
+    let of_step = |step: &Step| CommitId::parse_hex(step.record.as_ref()?.head.as_ref()?.as_bytes());
+    let approved = state.approvals.values().filter(|one| {
+        one.resolution.as_ref().is_some_and(|resolution| resolution.status == Answer::Approved)
+    });
+    let heads =
+        approved.filter_map(|one| CommitId::parse_hex(one.tool.args.get("head")?.as_str()?.as_bytes()));
+    let last = state.steps.values().rev().find_map(of_step)?;
+    // A person may have approved what was put on top.
+    let last = heads.fold(last, |last, head| if repo.descends(head, last) { head } else { last });
+    let is_beyond = head != last && repo.descends(head, last);
+    is_beyond.then(|| {
+        let (slug, last, head) = (&state.run.slug, last.short(), head.short());
+        format!("run {slug} ended at {last}, and its branch has commits since then: `git log {last}..{head}`")
+    })
 }
 
 /// Refuses to land work that nobody approved, unless that is wanted. Returns a warning.

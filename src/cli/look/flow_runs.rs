@@ -76,6 +76,7 @@ pub(crate) fn list(app: &App, options: &FlowList) -> Result<Exit, Error> {
     }
     if listed.is_empty() {
         ui::remark(&styled(FAINT, flows::NONE));
+        runs::remote_unset(&repo).iter().for_each(|words| ui::remark(&styled(FAINT, words)));
     }
     Ok(Exit::Done)
 }

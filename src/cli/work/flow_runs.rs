@@ -17,6 +17,7 @@ use aynig::ops::flow::{against_base, read, unreported};
 use aynig::ops::flows;
 use aynig::ops::flows::view::show as view;
 use aynig::ops::runs;
+use aynig::runner::authority::Authority;
 use aynig::words::{shell_quote, shows_rescued};
 
 use super::drive::{Driven, drive};
@@ -293,6 +294,10 @@ fn grant(
 fn answer(app: &App, repo: &Repo, options: &FlowAnswer, approves: bool) -> Result<Exit, Error> {
     engine::persons_only("answering a gate")?;
     let run = found(repo, &options.run.run_name)?;
+    let shown = runs::show(repo, run)?.state.run;
+    let authority = authority(repo, None)?;
+    let place = if flows::is_alone(repo, &shown, &authority) { &Authority::Local } else { &authority };
+    flows::gate::none_waits(repo, place, &flows::driver(repo, &shown.slug)?)?;
     let (comment, about) = (options.comment.as_deref(), options.about.as_deref());
     let granted = opened(app, repo)?.answer_gate(run, Reply { approves, comment, about })?;
     granted_words(app, repo, run, &granted, (options.run.json, options.wait))

@@ -302,13 +302,14 @@ impl Repo {
         })
     }
 
-    /// The refs with the name of a directory of ours.
+    /// The refs with the name of a directory of ours, but for slots, whose states are listed elsewhere.
     ///
     /// # Errors
     /// [`RefError::Unreadable`] if refs cannot be listed.
     pub fn refs_in_the_way(&self) -> Result<Vec<String>, RefError> {
         let all = self.tips("refs/")?.into_iter().map(|tip| (format!("refs/{}", tip.branch), ()));
-        Ok(layout::in_the_way(&all.collect()).into_keys().collect())
+        let found = layout::in_the_way(&all.collect()).into_keys();
+        Ok(found.filter(|name| !name.starts_with(layout::SLOTS)).collect())
     }
 
     /// A loose ref above `name`, whose file is where the directory of `name` would be.
@@ -332,7 +333,8 @@ fn first_file(directory: &Path) -> Option<PathBuf> {
 
 /// The words for a ref that is in the way of another one, with the way out if it can be nobody's.
 fn in_the_way(name: &str) -> String {
-    let is_ours = name.starts_with(layout::OURS);
+    // A slot may be somebody's deferred state: `aynig clean --deferred` shows it first.
+    let is_ours = name.starts_with(layout::OURS) && !name.starts_with(layout::SLOTS);
     let next = if is_ours { format!("; `git update-ref -d {name}` removes it") } else { String::new() };
     format!("{name} exists{next}")
 }

@@ -1,11 +1,18 @@
 //! The gate of a run that is open: what it asks, who may answer, and who has.
 
+use bstr::ByteSlice;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::contract::ids::BranchName;
+use crate::contract::message::Message;
+use crate::git::Repo;
 use crate::model::approval::{Answer, Approval, Consent};
 use crate::model::by::By;
 use crate::model::state::State;
+use crate::ops::error::{Error, Kind};
+use crate::runner::authority::Authority;
+use crate::words::shell_quote;
 
 /// An open gate.
 #[derive(Debug, Serialize)]
@@ -49,6 +56,24 @@ pub(super) fn answered(state: &State) -> Option<String> {
     let newest = asked.max_by_key(|approval| (approval.resolution.is_none(), approval.requested_at))?;
     let word = answer_word(newest.resolution.as_ref()?.status);
     Some(format!("{word} by {}", newest.resolved_by.as_ref().map(person)?))
+}
+
+/// Refuses to answer while an answer that somebody pushed (CONTRACT 20.26) waits for a runner: one rejection decides, and the
+/// pushed one came first.
+pub fn none_waits(repo: &Repo, authority: &Authority, driver: &BranchName) -> Result<(), Error> {
+    let Some(commit) = authority.slot(repo, driver)? else { return Ok(()) };
+    let because = |error: &dyn std::error::Error| Error::because("read a pushed answer", error);
+    let stored = repo.commit(commit).map_err(|error| because(&error))?;
+    let author = repo.authored(commit).map_err(|error| because(&error))?.name;
+    let trailers = Message::parse(&stored.message).trailers;
+    let word = trailers.last("aynig-answer").map_or_else(|| "no word".into(), |word| word.to_str_lossy());
+    let message =
+        format!("an answer of {author} ({word}) to {driver} was pushed, and waits; nothing was changed");
+    let option = authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
+    Err(Error::new(Kind::Conflict, message).hint("`aynig run` takes it in").hint(format!(
+        "or `aynig set-state --withdraw {}{option}` removes it",
+        shell_quote(&driver.to_string())
+    )))
 }
 
 /// An answer in words.

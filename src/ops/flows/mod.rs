@@ -35,7 +35,7 @@ use crate::git::Repo;
 use crate::journal::directory::RunDirectory;
 use crate::ledger::{Place as LedgerPlace, Tip, content, runs as ledgers, set_back};
 use crate::model::ids::{RunId, Slug};
-use crate::model::run::{Run, RunKind};
+use crate::model::run::{DecidedBy, Run, RunKind};
 use crate::model::state::State;
 use crate::model::step::{Opcode, Step};
 use crate::model::workspace::WorkspaceStatus;
@@ -351,12 +351,18 @@ fn left<'a>(repo: &Repo, state: &'a State) -> Left<'a> {
     let Some(workspace) = state.workspaces.values().next() else { return Left::default() };
     let is_removed = workspace.status == WorkspaceStatus::Removed;
     let branch = BranchName::new(workspace.branch_name.as_bytes()).ok();
-    let is_branch = branch.is_some_and(|branch| repo.branch_head(&branch).is_ok_and(|head| head.is_some()));
+    // A landing at a remote takes the branch that it has: publishing makes it.
+    let is_there = matches!(state.run.decided_by, DecidedBy::Remote(_));
+    let is_published = !workspace.published.is_empty();
+    let is_branch = match is_there {
+        true => is_published,
+        false => branch.is_some_and(|branch| repo.branch_head(&branch).is_ok_and(|head| head.is_some())),
+    };
     Left {
         branch: Some(workspace.branch_name.as_str()).filter(|_| is_branch && !is_removed),
         is_removed,
         is_here: !is_removed && worktree(repo, state).is_some_and(|path| path.is_dir()),
-        has_remote: !repo.remote_names().is_empty(),
+        has_remote: !repo.remote_names().is_empty() && !(is_there && is_published),
     }
 }
 

@@ -214,9 +214,11 @@ fn bring_work(repo: &Repo, state: &State) -> Result<(), RemoteError> {
     repo.fetch_refs(&remote, &[(&works, &works)], PATIENCE)
 }
 
-/// The newest commit of the work of a run, as its ledger has it.
+/// The commit of the work of a run that its open gate asks about, else the newest one, as its ledger has it.
 fn head(state: &State) -> Option<CommitId> {
-    CommitId::parse_hex(state.workspaces.values().next()?.head_sha.as_bytes())
+    let asked = gate::open(state).and_then(|asked| asked.tool.args.get("head")?.as_str());
+    let newest = || state.workspaces.values().next().map(|workspace| workspace.head_sha.as_str());
+    CommitId::parse_hex(asked.or_else(newest)?.as_bytes())
 }
 
 /// A run with what is known of it here.
@@ -297,8 +299,7 @@ pub(super) fn published(one: &Publication) -> String {
 /// The command that shows the work of a run in any clone that has its commits.
 fn look(repo: &Repo, state: &State) -> Option<String> {
     let workspace = state.workspaces.values().next()?;
-    let [base, head] = [&workspace.base_sha, &workspace.head_sha].map(CommitId::parse_hex);
-    let (base, head) = (base?, head?);
+    let (base, head) = (CommitId::parse_hex(workspace.base_sha.as_bytes())?, head(state)?);
     let is_here = repo.commit(base).is_ok() && repo.commit(head).is_ok();
     (is_here && base != head).then(|| format!("git diff {} {}", base.short(), head.short()))
 }

@@ -37,7 +37,7 @@ pub use crate::model::ids::RunId;
 pub use crate::model::run::Run;
 use crate::model::run::RunStatus;
 pub use crate::model::state::State;
-use crate::words::error_chain;
+use crate::words::{error_chain, shell_quote};
 
 use super::error::{Error, Kind};
 use super::settings;
@@ -109,6 +109,15 @@ fn slug(one: &Listed) -> String {
     one.run.as_ref().map_or_else(|_| one.id.to_string(), |run| run.slug.to_string())
 }
 
+/// The words about runs of a remote, which a clone sees only if that decides.
+pub fn remote_unset(repo: &Repo) -> Option<String> {
+    let name = repo.remote_names().into_iter().next().filter(|_| repo.config("aynig.remote").is_none())?;
+    let name = shell_quote(&name);
+    Some(format!(
+        "aynig.remote is not set; with `git config aynig.remote {name}` runs of {name} are seen, too"
+    ))
+}
+
 /// Finds the run that is meant by a slug, the beginning of an id, or an id.
 pub fn find(repo: &Repo, text: &str) -> Result<RunId, Error> {
     let error = match runs::find(repo, text) {
@@ -146,7 +155,10 @@ pub fn find(repo: &Repo, text: &str) -> Result<RunId, Error> {
     let error = Error::new(Kind::NotFound, error_chain(&error));
     Err(match (near, words.is_empty()) {
         (Some(near), _) if among.is_none() => error.hint(format!("did you mean {near}?")),
-        (_, true) => error.hint(NO_RUNS),
+        (_, true) => match remote_unset(repo) {
+            Some(words) => error.hint(words),
+            None => error.hint(NO_RUNS),
+        },
         (_, false) => error.hint(format!("the runs there are: {}", words.join(", "))),
     })
 }

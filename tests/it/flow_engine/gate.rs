@@ -258,6 +258,24 @@ fn a_pushed_answer_that_does_not_count_leaves_the_gate_open_and_says_why() {
     assert_eq!(steps(&one, &run), ["ask gate_rejected STOP"]);
 }
 
+/// CONTRACT 20.26
+#[test]
+fn no_answer_passes_a_pushed_one_that_waits() {
+    let hub = Repo::new();
+    let (one, other) = (clone(&hub, "one@example.com"), clone(&hub, "other@example.com"));
+    let run = start(&one, &flow("ask", &with("")));
+    one.aynig_ok(["run", "--drain"]);
+    let seen = one.head(&run.work);
+    let trailers = format!("aynig-gate: result\naynig-answer: rejected\naynig-tree: {seen}");
+    push_answer(&other, &hub, &run, &trailers);
+    let refused = one.aynig(["flow", "approve", &run.slug]);
+    assert_eq!(refused.status.code(), Some(1), "{}", told(&refused));
+    let said = err(&refused);
+    assert!(said.contains("(rejected)") && said.contains("`aynig run` takes it in"), "{said}");
+    one.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&one, &run), ["ask gate_rejected STOP"]);
+}
+
 /// Pushes what says that it is an answer, with these parents.
 fn push_with(from: &Repo, run: &Started, parents: &[&str], trailers: &str) {
     let driver = &run.driver;

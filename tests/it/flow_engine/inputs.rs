@@ -139,6 +139,18 @@ fn another_host_hands_over_what_earlier_steps_left() {
     assert_handed_over(second, "implement-1");
 }
 
+/// CONTRACT 20.4, 20.12
+#[test]
+fn the_host_of_the_validators_hands_over_what_they_printed_although_the_remote_does_not_get_it() {
+    let field = Field::furnished(AGENT, furnish);
+    let [first, _] = &field.hosts;
+    first.git(["config", "aynig.evaluator", PLANNER]);
+    let run = start_with(first, TEXT, &["--input", "task=the poem"]);
+    first.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(first, &run), ENDED);
+    assert!(got(first, "implement-2-validation_output").contains("checked"));
+}
+
 const GATE: &str = "workflow_id: ask
 version: 1
 entry_step: ask

@@ -78,6 +78,9 @@ fn the_clone_that_started_a_run_sees_and_keeps_the_work_of_another_host() {
     first.aynig_ok(["flow", "approve", &run.slug]);
     second.aynig_ok(["run", "--drain"]);
     assert_eq!(end(first, &run)[1], "succeeded");
+    // A landing at the hub takes the branch that it has.
+    let next = |clone: &Repo| json(&clone.aynig_ok(["flow", "show", &run.slug, "--json"]))["next"][0].clone();
+    assert_eq!(next(first), format!("aynig publish {}", run.slug));
     // Its own branch is at the base still.
     let clean = ["clean", "--workspaces", "--older-than", "0s", "--apply"];
     let kept = out(&first.aynig_ok(clean));
@@ -87,7 +90,46 @@ fn the_clone_that_started_a_run_sees_and_keeps_the_work_of_another_host() {
     assert!(err(&refused).contains(&publish) && !err(&refused).contains("git push"), "{}", err(&refused));
     let published = first.aynig_ok(["publish", &format!("{}/flow", run.slug)]);
     assert!(!err(&published).contains("has no change"), "{}", err(&published));
+    assert_eq!(next(first), format!("aynig land {}", run.work));
     first.aynig_ok(["land", &run.work]);
     first.git(["fetch", "-q", "origin"]);
     assert_eq!(first.git(["show", "origin/main:work"]).trim(), "one");
+}
+
+/// CONTRACT 20.24, 21.13
+#[test]
+fn a_commit_by_hand_is_shown_at_the_gate_and_named_after_the_end() {
+    let repo = with_agent(APPENDS);
+    let run = start(&repo, &flow("one", ASKED));
+    repo.aynig_ok(["run", "--drain"]);
+    let by_hand = |words: &str| {
+        std::fs::write(run.worktree.join("work"), words).expect("a file");
+        let worktree = run.worktree.to_str().expect("UTF-8");
+        repo.git(["-C", worktree, "commit", "-qam", "by hand"]);
+        repo.head(&run.work)
+    };
+    let second = by_hand("one\ntwo\n");
+    assert_eq!(repo.aynig(["flow", "approve", &run.slug]).status.code(), Some(1));
+    let shown = out(&repo.aynig_ok(["flow", "show", &run.slug]));
+    assert!(shown.contains(&format!(" {}", &second[..10])), "the commit that is asked about: {shown}");
+    repo.aynig_ok(["flow", "approve", &run.slug]);
+    repo.aynig_ok(["run", "--drain"]);
+    let third = by_hand("one\ntwo\nthree\n");
+    let landed = err(&repo.aynig_ok(["land", &run.work]));
+    let log = format!("`git log {}..{}`", &second[..10], &third[..10]);
+    assert!(landed.contains("has commits since then") && landed.contains(&log), "{landed}");
+}
+
+/// CONTRACT 20.14
+#[test]
+fn a_clone_without_a_remote_that_decides_names_the_setting() {
+    let field = Field::new(APPENDS);
+    let run = start(&field.hosts[0], &flow("one", ASKED));
+    let clone = field.third("true");
+    clone.git(["config", "--unset", "aynig.remote"]);
+    let set = "git config aynig.remote origin";
+    let listed = err(&clone.aynig_ok(["flow", "list"]));
+    assert!(listed.contains("no flow runs") && listed.contains(set), "{listed}");
+    let shown = err(&clone.aynig(["flow", "show", &run.slug]));
+    assert!(shown.contains(set), "{shown}");
 }
