@@ -358,11 +358,12 @@ fn left<'a>(repo: &Repo, state: &'a State) -> Left<'a> {
         true => is_published,
         false => branch.is_some_and(|branch| repo.branch_head(&branch).is_ok_and(|head| head.is_some())),
     };
+    let is_due = !(is_there && is_published);
     Left {
         branch: Some(workspace.branch_name.as_str()).filter(|_| is_branch && !is_removed),
         is_removed,
         is_here: !is_removed && worktree(repo, state).is_some_and(|path| path.is_dir()),
-        has_remote: !repo.remote_names().is_empty() && !(is_there && is_published),
+        has_remote: is_due && !repo.remote_names().is_empty(),
     }
 }
 
