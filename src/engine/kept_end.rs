@@ -53,7 +53,7 @@ pub(super) struct KeptEnd {
     refused: Option<String>,
 }
 
-/// What became of a kept end.
+/// The fate of a kept end.
 pub(super) enum Fate {
     /// There is none.
     None,

@@ -23,9 +23,9 @@ pub fn verdict(state: &State) -> Verdict {
         ) => Verdict::Failed,
     };
     match (of_outcome, last_change(state)) {
-        // What was rolled back is not there, whatever somebody said about it before.
+        // Work that was rolled back is gone, whatever was said of it before.
         (Verdict::Succeeded, _) if is_undone(state) => Verdict::Stopped,
-        // What should not be there is.
+        // Work that is not wanted is still there.
         (Verdict::Succeeded, Some(change)) if change.opcode == Opcode::Rollback => Verdict::Failed,
         _ => of_outcome,
     }

@@ -82,7 +82,7 @@ pub(crate) fn set_aside(path: &Path) -> io::Result<PathBuf> {
     fs::rename(path, &free).map(|()| free)
 }
 
-/// Removes a named pipe. A process that waits for its other end goes on, and reads nothing.
+/// Removes a named pipe. A process that waits for its other end continues, and reads nothing.
 fn remove_pipe(path: &Path) -> io::Result<()> {
     let flags = (OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW).bits();
     let ends = fs::OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);

@@ -165,7 +165,7 @@ fn graph(process: &Process, options: &FlowGraph) -> Result<Exit, Error> {
         return Ok(Exit::Done);
     }
     let read = read(&process.start, &options.drawn);
-    // What has no extension and no directory can only mean a run.
+    // A name without extension and directory can only mean a run.
     let may_be_run = options.drawn.extension().is_none() && options.drawn.components().count() == 1;
     let read = match read {
         Err(_) if !is_file && may_be_run => {

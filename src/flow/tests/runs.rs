@@ -141,7 +141,7 @@ fn the_verdict_is_the_class_of_the_last_outcome_that_is_not_of_a_rollback() {
         for (before, after, expected) in [
             (None, None, expected),
             (Some("work completed ask"), None, expected),
-            // What was rolled back is not there, and what a rollback that failed has left should not be there.
+            // Work that was rolled back is gone, and work that a failed rollback left is not wanted.
             (Some("work completed ask"), Some("undo completed STOP"), undone),
             (Some("work completed ask"), Some("undo error STOP"), unclean),
             (None, Some("undo completed STOP"), undone),
