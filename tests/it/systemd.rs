@@ -119,7 +119,8 @@ fn name_spaces() -> Option<Vec<&'static str>> {
 }
 
 /// Starts the manager and waits until it answers; `sctl` calls systemctl. `found NAME TEXT` reports to the
-/// test, `holds WHAT COMMAND…` waits for a command to succeed.
+/// test, `holds WHAT COMMAND…` waits for a command to succeed: for two intervals of the units, since a pass comes an
+/// interval later where the system has no notifications left.
 const MANAGER: &str = r#"
 set -u
 mount -t tmpfs none /run && mkdir -p /run/systemd/system /run/user/0 && chmod 700 /run/user/0
@@ -136,7 +137,7 @@ found() { printf '%s: %s\n' "$1" "$2"; }
 holds() {
     what=$1; shift; tries=0
     until "$@" >/dev/null 2>&1; do
-        tries=$((tries + 1)); [ "$tries" -lt 600 ] || { found gave-up "$what"; break; }
+        tries=$((tries + 1)); [ "$tries" -lt 1200 ] || { found gave-up "$what"; break; }
         sleep 0.1
     done
 }
@@ -176,8 +177,12 @@ fn managed(script: &str) -> Option<(Repo, String)> {
             let own = home.join(format!("{name}.d"));
             fs::create_dir(&own).expect("a directory");
             let place = repo.beside("bin").display().to_string();
-            fs::write(own.join("here.conf"), format!("[Service]\nExecSearchPath={place}:{path}\n"))
-                .expect("a file");
+            // There is no journal, so each unit's output goes to a file, for the message of a failure.
+            let log = repo.beside("units.log").display().to_string();
+            let words = format!(
+                "[Service]\nExecSearchPath={place}:{path}\nStandardOutput=append:{log}\nStandardError=inherit\n"
+            );
+            fs::write(own.join("here.conf"), words).expect("a file");
         }
     }
     let mut manager = Command::new(wrapper[0]);
@@ -199,9 +204,14 @@ fn managed(script: &str) -> Option<(Repo, String)> {
     let listed: Vec<String> = groups.iter().map(|group| group.display().to_string()).collect();
     let output = manager.env("GROUPS_OF_ITS_OWN", listed.join(" ")).output().expect("unshare runs");
     groups.iter().for_each(|group| remove_groups(group));
-    let log = fs::read_to_string(repo.beside("manager.log")).unwrap_or_default();
+    let [log, units] = ["manager.log", "units.log"].map(|name| fs::read_to_string(repo.beside(name)));
     let said = format!("{}{}", out(&output), err(&output));
-    assert!(output.status.success() && !said.contains("gave-up"), "{said}\nmanager: {log}");
+    assert!(
+        output.status.success() && !said.contains("gave-up"),
+        "{said}\nmanager: {}\nunits: {}",
+        log.unwrap_or_default(),
+        units.unwrap_or_default()
+    );
     Some((repo, said))
 }
 
