@@ -51,6 +51,12 @@ pub(crate) const RUN_PREFIX: &str = "run/";
 /// The domain of the addresses under which programs of steps commit. Nothing of ours is committed under it but work.
 pub(crate) const WORKSPACE_DOMAIN: &str = "workspace.aynig.invalid";
 
+/// Whether an address is one under which programs of steps commit.
+pub(crate) fn is_of_a_workspace(address: &[u8]) -> bool {
+    let domain = address.rsplit(|byte| *byte == b'@').next().unwrap_or_default();
+    address.contains(&b'@') && domain.eq_ignore_ascii_case(WORKSPACE_DOMAIN.as_bytes())
+}
+
 /// The directory of a run's workspaces, in the directory of the run.
 pub(crate) const WORKSPACES: &str = "workspaces";
 

@@ -8,6 +8,7 @@ use bstr::{BString, ByteSlice};
 
 use crate::contract::deferred::{delivered, is_for};
 use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::layout::is_of_a_workspace;
 use crate::contract::message::Message;
 use crate::flow::document::{Flow, GATE_TOOL, Gate, Step};
 use crate::flow::substitution::fill;
@@ -255,6 +256,7 @@ impl Engine<'_> {
         let message = Message::parse(&own.message);
         let text = |key| message.trailers.last(key).map(|value| value.to_str_lossy().into_owned());
         let author = self.repo.authored(own.id).map_err(|error| because(&error))?;
+        let committer = self.repo.committer(own.id).map_err(|error| because(&error))?;
         Ok(Pushed {
             by: By::Person {
                 name: author.name.to_string(),
@@ -264,6 +266,7 @@ impl Engine<'_> {
             },
             comment: Some(message.body.to_str_lossy().into_owned()).filter(|body| !body.is_empty()),
             keys,
+            is_of_a_step: [&author.email, &committer].into_iter().any(|address| is_of_a_workspace(address)),
             gate: text(ANSWERED).unwrap_or_default(),
             answer: text("aynig-answer"),
             tree: text("aynig-tree"),

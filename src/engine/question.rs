@@ -53,6 +53,8 @@ pub(super) struct Pushed {
     pub(super) comment: Option<String>,
     /// The fingerprints of the key that signed it.
     pub(super) keys: Vec<String>,
+    /// Whether its author or committer has the address of a workspace.
+    pub(super) is_of_a_step: bool,
     /// `aynig-gate`
     pub(super) gate: String,
     /// `aynig-answer`
@@ -73,6 +75,11 @@ impl Pushed {
     ) -> Result<Given, Refusal> {
         let name = name_of(&self.by);
         let refused = |why: String| Err(Refusal::new(Why::Usage, format!("{name}: {why}")));
+        if self.is_of_a_step {
+            let why = "a program of a step has no answer to a gate (its commit has the address of a workspace); a person \
+                       answers with `aynig flow approve` or `reject`";
+            return refused(why.to_owned());
+        }
         let gate = asked.tool.args.get("gate").and_then(Value::as_str).unwrap_or_default();
         if self.gate != gate {
             return refused(format!("aynig-gate is {}, and {gate} is open", self.gate));

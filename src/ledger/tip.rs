@@ -2,7 +2,7 @@
 
 use super::error::{BY_A_STEP, LedgerError};
 use crate::contract::ids::CommitId;
-use crate::contract::layout::{RUNS, WORKSPACE_DOMAIN};
+use crate::contract::layout::{RUNS, is_of_a_workspace};
 use crate::git::Repo;
 use crate::git::objects::edit::Blob;
 use crate::model::ids::{RunId, Slug};
@@ -38,7 +38,7 @@ pub fn ledger_ref(run: RunId) -> String {
 
 /// Whether a program of a step wrote a commit: those that this program writes into ledgers are not under its address.
 pub(super) fn is_of_a_step(repo: &Repo, commit: CommitId) -> Result<bool, LedgerError> {
-    Ok(repo.committer(commit)?.ends_with(format!("@{WORKSPACE_DOMAIN}").as_bytes()))
+    Ok(is_of_a_workspace(&repo.committer(commit)?))
 }
 
 /// What of the version is needed to refuse another one.

@@ -260,6 +260,33 @@ fn a_pushed_answer_that_does_not_count_leaves_the_gate_open_and_says_why() {
 
 /// CONTRACT 20.26
 #[test]
+fn a_pushed_answer_of_a_program_of_a_step_does_not_count() {
+    let hub = Repo::new();
+    let (one, other) = (clone(&hub, "one@example.com"), clone(&hub, "other@example.com"));
+    let run = start(&one, &flow("ask", GATE));
+    one.aynig_ok(["run", "--drain"]);
+    let seen = one.head(&run.work);
+    let answer = format!("aynig-gate: result\naynig-answer: approved\naynig-tree: {seen}");
+    // The identity that agents get, and that with another author.
+    become_person(&other, "flow+0a1b2c3d@workspace.aynig.invalid");
+    for author in [None, Some("one@example.com")] {
+        if let Some(address) = author {
+            other.git(["config", "author.email", address]);
+        }
+        push_answer(&other, &hub, &run, &answer);
+        one.aynig_ok(["run", "--drain"]);
+        let subject = subject(&hub, &run.driver);
+        assert!(subject.contains("does not count") && subject.contains("program of a step"), "{subject}");
+        assert_eq!(steps(&one, &run), ["ask"], "{author:?}");
+    }
+    become_person(&other, "other@example.com");
+    push_answer(&other, &hub, &run, &answer);
+    one.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&one, &run), ["ask gate_approved STOP"]);
+}
+
+/// CONTRACT 20.26
+#[test]
 fn no_answer_passes_a_pushed_one_that_waits() {
     let hub = Repo::new();
     let (one, other) = (clone(&hub, "one@example.com"), clone(&hub, "other@example.com"));
