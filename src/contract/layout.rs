@@ -48,6 +48,9 @@ pub(crate) const WORKS: &str = "refs/aynig/work/";
 /// The beginning of the names of drivers.
 pub(crate) const RUN_PREFIX: &str = "run/";
 
+/// Objects that git shows in place of others (`git replace`).
+pub(crate) const REPLACED: &str = "refs/replace/";
+
 /// The domain of the addresses under which programs of steps commit. Nothing of ours is committed under it but work.
 pub(crate) const WORKSPACE_DOMAIN: &str = "workspace.aynig.invalid";
 

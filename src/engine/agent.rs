@@ -214,9 +214,12 @@ impl Engine<'_> {
         // The snapshot alone is what was compared.
         for commit in commits.into_iter().filter(|_| !is_one) {
             let commit = read(commit)?;
-            // A merge is compared with the side that it was made on.
-            let Some(parent) = commit.parents.first() else { continue };
-            let more = self.repo.differences(read(*parent)?.tree, commit.tree);
+            // A merge is compared with the side that it was made on. A commit without a parent brings all that it has.
+            let parent = match commit.parents.first() {
+                Some(parent) => read(*parent)?.tree,
+                None => self.repo.empty_tree().map_err(|error| because(&error))?,
+            };
+            let more = self.repo.differences(parent, commit.tree);
             changes.extend(more.map_err(|error| because(&error))?);
         }
         Ok(changes)

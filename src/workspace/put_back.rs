@@ -201,7 +201,11 @@ impl Workspaces<'_> {
                     }
                 }
                 Thing::Ref if now.in_the_way.contains_key(name) => {
-                    let git = Git::new(self.repo.common_dir()).args(["update-ref", "--no-deref", "-d", name]);
+                    let git = Git::new(self.repo.common_dir()).args(["update-ref", "--no-deref"]);
+                    let git = match before.in_the_way.get(name) {
+                        Some(old) => git.args([name, old]),
+                        None => git.args(["-d", name]),
+                    };
                     warned(path, git.run().map(drop).map_err(io::Error::other));
                 }
                 Thing::Ref => {}

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::contract::layout::{HEADS, OURS, RUNS, SLOTS, in_the_way};
+use crate::contract::layout::{HEADS, OURS, REPLACED, RUNS, SLOTS, in_the_way};
 use crate::fsutil;
 
 use super::Workspaces;
@@ -46,8 +46,8 @@ pub(super) const HOOKS: &str = "hooks";
 /// The file with a worktree's own settings.
 const WORKTREE_SETTINGS: &str = "config.worktree";
 
-/// Files of the repository that decide which files git takes, and how.
-pub(super) const RULES: [&str; 2] = ["info/exclude", "info/attributes"];
+/// Files of the repository that decide which files git takes, and how, and which parents it shows.
+pub(super) const RULES: [&str; 3] = ["info/exclude", "info/attributes", "info/grafts"];
 
 /// Files without which git does not work here.
 const VITAL: [&str; 3] = ["config", "config.worktree", "HEAD"];
@@ -109,7 +109,8 @@ pub(super) struct Record {
     /// The target of the directory of hooks, if it is a link.
     #[serde(skip)]
     pub(super) hooks_link: Option<PathBuf>,
-    /// Refs with names of directories of ours, so that no ref of ours can be made there.
+    /// Refs that a step must not make: those with names of directories of ours, so that no ref of ours can be made there,
+    /// and replacements of objects, by which people are shown what is not there.
     #[serde(skip)]
     pub(super) in_the_way: BTreeMap<String, String>,
     /// The contents that this names.
@@ -214,10 +215,14 @@ impl Workspaces<'_> {
             (format!("refs/{}", tip.branch), target)
         });
         let refs: BTreeMap<String, String> = refs.collect();
-        let in_the_way = in_the_way(&refs);
+        let replaces = |name: &String| name.starts_with(REPLACED);
+        let mut in_the_way = in_the_way(&refs);
+        in_the_way.extend(
+            refs.iter().filter(|(name, _)| replaces(name)).map(|(name, id)| (name.clone(), id.clone())),
+        );
         let (ours, mut refs): (BTreeMap<String, String>, BTreeMap<String, String>) =
             refs.into_iter().partition(|(name, _)| is_ours(name));
-        refs.retain(|name, _| !name.starts_with(OURS) && *name != own);
+        refs.retain(|name, _| !name.starts_with(OURS) && *name != own && !replaces(name));
         let of_settings = settings.values().flatten().map(|(file, _)| file.clone());
         let files = self.files_of_settings(context)?.into_iter().chain(of_settings).collect::<BTreeSet<_>>();
         let locks = files.iter().map(|file| lock_of(file)).filter(|lock| lock.symlink_metadata().is_ok());

@@ -17,17 +17,23 @@ fn flow_of(policy: &str) -> String {
 #[test]
 fn a_commit_that_is_taken_back_in_its_step_is_judged() {
     for policy in ["{execution_posture: read_only}", "{forbidden_paths: [\"lib/**\"]}"] {
-        let repo = Repo::new();
-        repo.write("lib/a", "a\n");
-        repo.commit_all("a file");
-        let script = "cat >/dev/null; echo secret >lib/a; git commit -qam evil; git revert --no-edit HEAD >/dev/null; echo ok";
-        agent(&repo, "first", script);
-        agent(&repo, "second", "cat >/dev/null; echo ok");
-        let run = start(&repo, &flow_of(policy));
-        repo.aynig_ok(["run", "--drain"]);
-        assert_eq!(steps(&repo, &run), ["one killed_policy STOP"], "{policy}");
-        let log = told(&repo.aynig_ok(["flow", "log", &run.slug]));
-        assert!(log.contains("lib/a ("), "{log}");
+        for script in [
+            "echo secret >lib/a; git commit -qam evil; git revert --no-edit HEAD >/dev/null",
+            // A history of its own, of which a merge takes nothing.
+            "T=$(git rev-parse HEAD^{tree}); E=$(git commit-tree -m evil $T)
+             git merge -q -s ours --allow-unrelated-histories --no-edit $E",
+        ] {
+            let repo = Repo::new();
+            repo.write("lib/a", "a\n");
+            repo.commit_all("a file");
+            agent(&repo, "first", &format!("cat >/dev/null; {script}; echo ok"));
+            agent(&repo, "second", "cat >/dev/null; echo ok");
+            let run = start(&repo, &flow_of(policy));
+            repo.aynig_ok(["run", "--drain"]);
+            assert_eq!(steps(&repo, &run), ["one killed_policy STOP"], "{policy} {script}");
+            let log = told(&repo.aynig_ok(["flow", "log", &run.slug]));
+            assert!(log.contains("lib/a ("), "{log}");
+        }
     }
 }
 

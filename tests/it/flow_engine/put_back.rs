@@ -147,6 +147,27 @@ fn the_driver_of_an_ended_run_may_go_beside_a_step() {
 
 /// CONTRACT 20.33
 #[test]
+fn a_step_replaces_no_object() {
+    let evil = "cat >/dev/null; echo evil >work; E=$(git hash-object -w work); echo good >../good; git replace -f $E $(git hash-object -w ../good)";
+    let repo = with_agent(evil);
+    let run = start(&repo, &flow("work", ONE));
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&repo, &run), ["work killed_policy STOP"]);
+    assert_eq!(repo.git(["for-each-ref", "refs/replace"]), "");
+    assert_eq!(repo.git(["show", &format!("{}:work", run.work)]), "evil", "people are shown what is there");
+    // A replacement of a person stays what it was.
+    let replaced = format!("refs/replace/{}", "1".repeat(40));
+    let [old, new] = ["HEAD^{tree}", "HEAD"].map(|name| repo.git(["rev-parse", name]));
+    repo.git(["update-ref", &replaced, &old]);
+    agent(&repo, "scripted", &format!("cat >/dev/null; git update-ref {replaced} {new}"));
+    let run = start(&repo, &flow("work", ONE));
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&repo, &run), ["work killed_policy STOP"]);
+    assert_eq!(repo.git(["rev-parse", &replaced]), old);
+}
+
+/// CONTRACT 20.33
+#[test]
 fn a_ref_in_the_way_of_others_is_removed_after_the_step() {
     let undo = "  - id: undo\n    opcode: ROLLBACK\n    target: pre_run\n    routes: {completed: STOP, error: STOP}\n";
     let text = flow("work", &format!("{}{undo}", ONE.replace("killed_policy: STOP", "killed_policy: undo")));
