@@ -67,6 +67,8 @@ pub(crate) enum Event {
     },
     /// A call of the model failed and is repeated.
     Retry(String),
+    /// A line that is no JSON object.
+    Foreign(String),
     /// Anything else that people may want to read.
     Log(String),
     /// The last word.
@@ -122,7 +124,7 @@ impl Event {
             Self::Retry(message) => {
                 json!({"type": "turn.status", "status": "waiting", "message": message})
             }
-            Self::Log(message) | Self::BadUsage(message) => {
+            Self::Log(message) | Self::BadUsage(message) | Self::Foreign(message) => {
                 json!({"type": "node.log", "message": message})
             }
             Self::End(End::Completed) => json!({"type": "turn.status", "status": "completed"}),

@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::event::{End, Event};
 use super::lines::Ending;
 use super::name::Kind;
-use super::turn::{How, Question};
+use super::opening::Opening;
+use super::turn::{How, Provider, Question};
 use crate::model::run::Usage;
 use crate::stop::Cause;
 use crate::supervise;
@@ -20,6 +21,8 @@ pub(super) enum Cut {
     TimedOut(Duration),
     Idle(Duration),
     Asked(Question),
+    /// It printed no message of its protocol in this time.
+    Mute(Duration),
     Stopped(Cause),
     /// Its output could not be kept.
     Unkept(io::Error),
@@ -64,6 +67,7 @@ impl Account {
             | Event::Started { .. }
             | Event::Done { .. }
             | Event::Approval { .. }
+            | Event::Foreign(_)
             | Event::Log(_) => {}
         }
     }
@@ -91,9 +95,9 @@ impl Verdict {
 
 /// Judges a turn. `stderr` is the last line of what it printed there.
 pub(super) fn judge(
-    kind: Kind,
+    provider: &Provider,
     cut: Option<Cut>,
-    account: &Account,
+    (account, opening): (&Account, &Opening),
     exit: &supervise::How,
     stderr: Option<&str>,
 ) -> Verdict {
@@ -101,14 +105,16 @@ pub(super) fn judge(
         return Verdict::new(How::Unavailable(error.to_string()), error.to_string());
     }
     if let Some(cut) = cut {
-        return cut_off(cut, account);
+        let more = if matches!(cut, Cut::Mute(_)) { opening.words(provider, true) } else { String::new() };
+        let Verdict { how, outage, words } = cut_off(cut, account);
+        return Verdict { how, outage, words: words + &more };
     }
     if let Some((until, message)) = &account.limit {
         let (until, message) = (*until, message.clone());
         let words = format!("reached a usage limit: {message}");
         return Verdict::new(How::Limited { until, message }, words);
     }
-    if kind == Kind::Text {
+    if provider.kind == Kind::Text {
         return by_exit(exit, stderr);
     }
     match &account.end {
@@ -120,7 +126,7 @@ pub(super) fn judge(
         None => {
             let ended = exit_words(exit);
             let words = format!("{ended} without the message that ends a turn, so the turn failed");
-            Verdict::new(How::Failed, with_stderr(words, stderr))
+            Verdict::new(How::Failed, with_stderr(words, stderr) + &opening.words(provider, false))
         }
     }
 }
@@ -140,6 +146,10 @@ fn cut_off(cut: Cut, account: &Account) -> Verdict {
         Cut::Idle(limit) => {
             let words = format!("was ended: it printed nothing and changed no file for {}", shown(limit));
             Verdict::new(How::Idle(limit), retried(words))
+        }
+        Cut::Mute(limit) => {
+            let words = format!("was ended: it printed no message of its protocol within {}", shown(limit));
+            Verdict::new(How::Failed, words)
         }
         Cut::Asked(question) => {
             let mut words = format!("asked for permission to use {}", question.tool);

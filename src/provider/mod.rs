@@ -16,7 +16,7 @@
 //! | `event` | the vocabulary |
 //! | `policy` | from a posture to answers and arguments |
 //! | `ladder` | the order in which a program is ended |
-//! | `judge` | how a turn ended |
+//! | `judge`, `opening` | how a turn ended, and whether it began |
 //! | [`environment`] | an allow-list |
 //! | `lines`, `record` | bounded lines and files |
 //! | [`find`](find()), [`versions`] | the program, and its versions that are known to work |
@@ -30,6 +30,7 @@ mod judge;
 mod ladder;
 mod lines;
 pub mod name;
+mod opening;
 mod policy;
 mod record;
 mod run;
@@ -39,7 +40,7 @@ pub mod turn;
 pub mod versions;
 
 pub use find::{find, version};
-pub use name::{Kind, named};
+pub use name::{Kind, named, of_its_own};
 pub(crate) use record::reported;
 pub use run::run;
 pub use turn::{Ended, How, Ids, Posture, Provider, Question, Turn};

@@ -9,6 +9,12 @@ pub fn named(text: &str) -> Option<ProviderName> {
     ProviderName::parse(text).ok()
 }
 
+/// The setting for a program that does not speak the protocol of its provider's kind.
+#[must_use]
+pub fn of_its_own(name: &ProviderName) -> String {
+    format!("a program of your own needs `git config aynig.provider.{name}.kind custom`")
+}
+
 /// The language that a provider's program speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {

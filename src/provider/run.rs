@@ -19,6 +19,7 @@ use super::judge::{Account, Cut, Verdict, judge};
 use super::ladder::{Ladder, Order};
 use super::lines::{LONGEST, Line, Lines};
 use super::name::Kind;
+use super::opening::Opening;
 use super::record::{Events, Kept};
 use super::turn::{Ended, How, Turn, files};
 use crate::clock::Stopwatch;
@@ -128,6 +129,7 @@ fn conduct(turn: &Turn<'_>, task: Task, setting: &Setting<'_>) -> io::Result<End
         stdin,
         events: Some(Events::create(&turn.evidence.join(files::EVENTS))?),
         account: Account::default(),
+        opening: Opening::default(),
         ladder: Ladder::new(!matches!(kind, Kind::Text | Kind::Jsonl)),
         cut: None,
         own: Ender(Stop::manual()),
@@ -187,6 +189,7 @@ struct Conductor<'a> {
     /// `None` once they could not be written.
     events: Option<Events>,
     account: Account,
+    opening: Opening,
     ladder: Ladder,
     cut: Option<Cut>,
     own: Ender,
@@ -314,7 +317,13 @@ impl Conductor<'_> {
         if out.close {
             self.stdin.close();
         }
+        if out.is_message {
+            self.opening.message();
+        }
         for event in out.events {
+            if let Event::Foreign(line) = &event {
+                self.opening.foreign(line, self.watch.elapsed());
+            }
             if let Some(Err(error)) = self.events.as_mut().map(|events| events.push(&event)) {
                 self.lose_events(error);
             }
@@ -364,7 +373,12 @@ impl Conductor<'_> {
         if !self.ladder.is_running() {
             return self.ladder.deadline();
         }
-        least(self.wall, self.idle.map(|idle| self.last.saturating_add(idle)))
+        let idle = self.idle.map(|idle| self.last.saturating_add(idle));
+        least(least(self.wall, idle), self.opening().map(|(end, _)| end))
+    }
+
+    fn opening(&self) -> Option<(Duration, Duration)> {
+        self.opening.deadline(self.turn.provider.kind)
     }
 
     fn tick(&mut self) {
@@ -376,6 +390,8 @@ impl Conductor<'_> {
         }
         if let Some(wall) = self.wall.filter(|wall| now >= *wall) {
             self.cut(Cut::TimedOut(wall), PACE);
+        } else if let Some((_, limit)) = self.opening().filter(|(end, _)| now >= *end) {
+            self.cut(Cut::Mute(limit), PACE);
         } else if let Some(idle) = self.idle.filter(|idle| now >= self.last.saturating_add(*idle)) {
             if (self.turn.changed)() {
                 self.last = now;
@@ -401,8 +417,8 @@ impl Conductor<'_> {
             *error = io::Error::other(trouble(error, self.turn.evidence));
         }
         let last = last_line(&self.turn.evidence.join(files::STDERR));
-        let kind = self.turn.provider.kind;
-        let mut verdict = judge(kind, self.cut, &self.account, &finished.how, last.as_deref());
+        let facts = (&self.account, &self.opening);
+        let mut verdict = judge(self.turn.provider, self.cut, facts, &finished.how, last.as_deref());
         if !finished.ended.is_empty() {
             let names: Vec<&str> = finished.ended.iter().map(|left| left.name.as_str()).collect();
             verdict.words += &format!("; it left processes running, which were ended: {}", names.join(", "));

@@ -260,6 +260,55 @@ fn a_turn_without_a_last_word_failed() {
     }
 }
 
+/// CONTRACT 19.1, 19.12
+#[test]
+fn a_turn_without_a_last_word_shows_what_was_printed_instead() {
+    let half = r#"{"type":"message.assistant.delta","content":"half"}"#;
+    let kind = "; a program of your own needs `git config aynig.provider.agent.kind custom`";
+    let protocol = "; a program that prints plain text needs `git config aynig.provider.agent.protocol text`";
+    for (of, script, shown, hint) in [
+        (
+            Kind::Jsonl,
+            "printf 'a\\nb\\n\\nc\\n[1]\\n'",
+            "; 4 lines of its output are no JSON objects, the first: a",
+            protocol,
+        ),
+        (Kind::Jsonl, "echo ' no JSON '; echo '@'", "; 1 line of its output is no JSON object: no JSON", ""),
+        (
+            Kind::Jsonl,
+            "echo '@'; seq 99999 | tr '\\n' ' '",
+            "; 1 line of its output is no JSON object: 1 2 3",
+            "",
+        ),
+        (
+            Kind::Claude,
+            "echo Hello; echo there",
+            "; 2 lines of its output are no JSON objects, the first: Hello",
+            kind,
+        ),
+        (Kind::Claude, "echo Hello; echo '@'", "; 1 line of its output is no JSON object: Hello", ""),
+        (Kind::Acp, "read -r line", "so the turn failed", ""),
+    ] {
+        let ended = Host::new(of, &script.replace('@', half)).run();
+        let (how, evidence) = (ended.how, ended.evidence);
+        assert_eq!(how, How::Failed, "{of:?} {script}");
+        assert!(evidence.contains(shown) && evidence.len() < 400, "{of:?} {script}: {evidence}");
+        assert_eq!(evidence.contains("git config"), !hint.is_empty(), "{of:?} {script}: {evidence}");
+        assert!(evidence.ends_with(hint), "{of:?} {script}: {evidence}");
+    }
+}
+
+/// CONTRACT 19.12
+#[test]
+fn a_program_of_another_protocol_is_ended_early() {
+    let (host, watch) = (Host::new(Kind::Claude, "echo Hello; exec sleep 300"), Stopwatch::start());
+    let ended = host.run();
+    assert!(ended.how == How::Failed && watch.elapsed() < Duration::from_secs(30), "{}", ended.evidence);
+    for words in ["no message of its protocol within 10 s", "no JSON object: Hello", "agent.kind custom`"] {
+        assert!(ended.evidence.contains(words), "{words}: {}", ended.evidence);
+    }
+}
+
 /// CONTRACT 19.1
 #[test]
 fn the_last_word_counts_and_not_the_exit_code() {

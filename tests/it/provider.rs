@@ -102,6 +102,41 @@ fn versions_have_bounds() {
     }
 }
 
+/// CONTRACT 19.11
+#[test]
+fn what_is_no_version_is_shown_with_the_setting_of_another_kind() {
+    let repo = Repo::new();
+    for (prints, words) in
+        [("echo hello there", "`hello there` is no version"), ("true", "it prints no version")]
+    {
+        let own = program(&repo, "own", prints);
+        repo.git(["config", "aynig.provider.claude.command", own.to_str().expect("UTF-8")]);
+        let text = out(&repo.aynig_ok(["provider", "list"]));
+        let line = text.lines().find(|line| line.starts_with("claude ")).expect("a line");
+        let hint = "a program of your own needs `git config aynig.provider.claude.kind custom`";
+        assert!(line.contains(words) && line.ends_with(hint), "{line}");
+    }
+}
+
+/// CONTRACT 19.11
+#[test]
+fn a_check_without_a_provider_is_no_success() {
+    let repo = Repo::new();
+    repo.git(["config", "aynig.provider.Big.command", "true"]);
+    let mut command = repo.aynig_command();
+    let git = repo.path.join(".git/only");
+    std::fs::create_dir(&git).expect("a directory");
+    let found = std::env::split_paths(&std::env::var_os("PATH").expect("a PATH"))
+        .map(|directory| directory.join("git"))
+        .find(|path| path.is_file())
+        .expect("git");
+    std::os::unix::fs::symlink(found, git.join("git")).expect("a link");
+    let output = command.args(["provider", "check"]).env("PATH", &git).output().expect("it runs");
+    let told = format!("{}{}", out(&output), err(&output));
+    assert!(output.status.code() == Some(1) && told.contains("no provider has settings"), "{told}");
+    assert!(told.contains("aynig.provider.Big.command") && told.contains("out of a-z, 0-9 and -"), "{told}");
+}
+
 /// CONTRACT 19.10
 #[test]
 fn settings_that_are_wrong_are_reported_with_their_place() {

@@ -7,7 +7,7 @@ use aynig::ops::error::Error;
 use aynig::ops::provider::{Found, all, check};
 use aynig::ops::settings;
 use aynig::provider::versions::{Bounds, Standing, bounds, standing};
-use aynig::provider::{Ended, How};
+use aynig::provider::{Ended, How, of_its_own};
 use aynig::supervise::Watchdog;
 
 use crate::cli::args::{Provider, ProviderCheck, ProviderVerb};
@@ -107,6 +107,14 @@ fn compared(found: &Found) -> Option<(Bounds, Standing)> {
 fn version_words(found: &Found) -> String {
     let version = found.version.as_deref().unwrap_or_default();
     match compared(found) {
+        None if found.provider.as_ref().and_then(bounds).is_some() => {
+            let printed = if version.is_empty() {
+                "it prints no version".to_owned()
+            } else {
+                format!("`{version}` is no version")
+            };
+            format!("{printed}; {}", of_its_own(&found.name))
+        }
         None => version.to_owned(),
         Some((_, Standing::Known)) => format!("{version}, known to work"),
         Some((Bounds { oldest, .. }, Standing::Older)) => {
@@ -139,10 +147,15 @@ fn line(found: &Found) -> String {
     format!("{}  {kind}  {}", styled(STRONG, name), rest.trim_end())
 }
 
-fn list(app: &App, json: bool) -> Result<Exit, Error> {
-    let stop = signals::shutdown()?;
+/// Warns of settings of providers that do not count.
+fn warn_of_unknown(app: &App) {
     let unknown = settings::unknown(&app.repo());
     unknown.iter().filter(|words| words.contains("aynig.provider.")).for_each(|words| ui::warn(words));
+}
+
+fn list(app: &App, json: bool) -> Result<Exit, Error> {
+    let stop = signals::shutdown()?;
+    warn_of_unknown(app);
     let all = all(&app.repo(), &stop, None)?;
     if json {
         let rows: Vec<Row<'_>> = all.iter().map(row).collect();
@@ -156,6 +169,7 @@ fn list(app: &App, json: bool) -> Result<Exit, Error> {
 fn examine(app: &App, options: &ProviderCheck) -> Result<Exit, Error> {
     let stop = signals::shutdown()?;
     signals::leave();
+    warn_of_unknown(app);
     let only = options.provider_name.as_deref();
     let mut all = all(&app.repo(), &stop, only)?;
     // One that needs no settings and is not installed is no fault, unless it is named.
@@ -173,7 +187,8 @@ fn examine(app: &App, options: &ProviderCheck) -> Result<Exit, Error> {
         results.push((found, ended));
     }
     let is_good = |ended: &Option<Ended>| ended.as_ref().is_some_and(|ended| ended.how == How::Completed);
-    let exit = if results.iter().all(|(_, ended)| is_good(ended)) { Exit::Done } else { Exit::Failed };
+    let works = !results.is_empty() && results.iter().all(|(_, ended)| is_good(ended));
+    let exit = if works { Exit::Done } else { Exit::Failed };
     if options.json {
         let rows: Vec<CheckedRow<'_>> =
             results.iter().map(|(found, end)| checked(found, end.as_ref())).collect();

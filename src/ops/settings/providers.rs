@@ -98,12 +98,15 @@ fn strip(name: &str) -> Option<&str> {
 pub(super) fn unknown(setting: &Setting) -> Option<Option<String>> {
     let rest = strip(&setting.name)?;
     let (provider, name) = rest.rsplit_once('.').unwrap_or(("", rest));
-    if NAMES.iter().any(|known| known.eq_ignore_ascii_case(name)) && named(provider).is_some() {
+    let is_known = NAMES.iter().any(|known| known.eq_ignore_ascii_case(name));
+    if is_known && named(provider).is_some() {
         return Some(None);
     }
-    let near = nearest(name, NAMES)
-        .map(|near| format!("; did you mean aynig.provider.{provider}.{near}?"))
-        .unwrap_or_default();
+    let near = match nearest(name, NAMES) {
+        _ if is_known => "; the name of a provider is 1 to 32 characters out of a-z, 0-9 and -".to_owned(),
+        Some(near) => format!("; did you mean aynig.provider.{provider}.{near}?"),
+        None => String::new(),
+    };
     Some(Some(format!("unknown setting {}, ignored{near}", place(setting))))
 }
 

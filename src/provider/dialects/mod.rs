@@ -63,6 +63,8 @@ pub(crate) struct Out {
     pub(crate) writes: Vec<Vec<u8>>,
     /// Whether nothing more will be written.
     pub(crate) close: bool,
+    /// Whether the line was a JSON object.
+    pub(crate) is_message: bool,
 }
 
 impl Out {
@@ -141,14 +143,15 @@ const DENIED: &str =
 /// The answer to a question of an agent.
 const NOBODY: &str = "Nobody can answer questions in this run. Decide yourself, and say what you assumed.";
 
-/// Reads a line as a JSON object. Anything else becomes a log.
+/// Reads a line as a JSON object. Anything else is noted as foreign.
 fn object(line: &[u8], out: &mut Out) -> Option<Map<String, Value>> {
     if let Ok(Value::Object(object)) = serde_json::from_slice(line) {
+        out.is_message = true;
         return Some(object);
     }
     let text = String::from_utf8_lossy(line);
     if !text.trim().is_empty() {
-        out.log(shortened(&text));
+        out.event(Event::Foreign(shortened(&text)));
     }
     None
 }

@@ -406,7 +406,8 @@ plain words
     assert!(written[1].starts_with(
         r#"{"type":"approval.resolved","approvalId":"a-1","resolution":{"status":"denied","reason":"#
     ));
-    let logs: Vec<&Event> = out.events.iter().filter(|event| matches!(event, Event::Log(_))).collect();
+    let is_log = |event: &&Event| matches!(event, Event::Log(_) | Event::Foreign(_));
+    let logs: Vec<&Event> = out.events.iter().filter(is_log).collect();
     assert_eq!(logs.len(), 2, "{logs:?}");
     for (line, expected) in [
         (r#"{"type":"limit","until":1795335428,"message":"daily"}"#, "limit until Some(1795335428): daily"),

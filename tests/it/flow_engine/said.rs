@@ -98,3 +98,4 @@ fn a_setting_of_a_provider_that_does_not_count_is_named() {
     assert!(listed.contains("unknown setting aynig.provider.BAD_x.kind"), "{listed}");
     assert!(listed.contains("git config aynig.provider.bad.command"), "{listed}");
 }
+    assert!(listed.contains("the name of a provider is 1 to 32 characters out of"), "{listed}");
