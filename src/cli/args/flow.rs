@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::cli::args::flow_runs::{FlowList, FlowOne};
+use crate::cli::args::parse::parse_label;
 
 /// `aynig flow`.
 #[derive(Debug, Args)]
@@ -78,8 +79,8 @@ pub(crate) struct FlowStart {
     #[arg(long)]
     pub(crate) wait: bool,
 
-    /// A text for people; the flow's `workflow_id` if it is not given
-    #[arg(long, value_name = "TEXT")]
+    /// A text for people, one line; the flow's `workflow_id` if it is empty or not given
+    #[arg(long, value_name = "TEXT", value_parser = parse_label)]
     pub(crate) label: Option<String>,
 
     /// Print JSON
@@ -146,8 +147,8 @@ pub(crate) struct FlowFork {
     #[arg(long)]
     pub(crate) wait: bool,
 
-    /// A text for people; that of the run if it is not given
-    #[arg(long, value_name = "TEXT")]
+    /// A text for people, one line; that of the run if it is empty or not given
+    #[arg(long, value_name = "TEXT", value_parser = parse_label)]
     pub(crate) label: Option<String>,
 }
 

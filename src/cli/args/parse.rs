@@ -1,5 +1,6 @@
 //! Parsers of option values. Their errors say which values are accepted.
 
+use std::convert::Infallible;
 use std::ops::RangeInclusive;
 
 use aynig::clock::{format_utc, wall_seconds};
@@ -28,6 +29,12 @@ pub(crate) fn count(text: &str) -> Result<usize, String> {
 
 pub(crate) fn parse_state(text: &str) -> Result<StateName, String> {
     StateName::parse(text).map_err(|error| error.to_string())
+}
+
+/// Parses the label of a run: one line for people. Line ends and other control characters become spaces.
+pub(crate) fn parse_label(text: &str) -> Result<String, Infallible> {
+    let words = text.split(|char: char| char.is_control() || char.is_whitespace());
+    Ok(words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" "))
 }
 
 /// Parses a trailer. `dwp-not-before: +2h` becomes the time two hours from now.

@@ -153,6 +153,7 @@ fn print(run: &FlowRun) {
         ("work", work),
         ("look", run.look.clone().filter(|_| rests)),
         ("answer", run.answer.clone().filter(|_| rests)),
+        ("report", run.report.clone().filter(|_| rests)),
         ("published", (!run.publications.is_empty()).then(|| run.publications.join("\n"))),
         ("worktree", run.worktree_path.clone()),
         ("driver", Some(run.driver.clone())),

@@ -146,17 +146,18 @@ fn start(app: &App, repo: &Repo, options: &FlowStart) -> Result<Exit, Error> {
         file: &bytes,
         base: (base_ref, base),
         inputs,
-        label: options
-            .label
-            .clone()
-            .filter(|label| !label.trim().is_empty())
-            .unwrap_or_else(|| flow.workflow_id.clone()),
+        label: label(options.label.as_ref()).unwrap_or_else(|| flow.workflow_id.clone()),
         fork: None,
         place: engine::place(remote.source()),
     };
     let started = engine.start(&order)?;
     warn_of_lacks(&engine, &flow, &name);
     told(app, &started, options.json, options.wait)
+}
+
+/// A label that was given. An empty one is none.
+fn label(given: Option<&String>) -> Option<String> {
+    given.filter(|label| !label.is_empty()).cloned()
 }
 
 /// Warns of what this host lacks. Other hosts may carry the run out.
@@ -177,7 +178,7 @@ fn branch_off(app: &App, repo: &Repo, options: &FlowFork) -> Result<Exit, Error>
     engine::persons_only("starting a run")?;
     let run = found(repo, &options.run.run_name)?;
     let place = engine::place(authority(repo, None)?.source());
-    let started = opened(app, repo)?.fork_run(run, &options.at, options.label.clone(), place)?;
+    let started = opened(app, repo)?.fork_run(run, &options.at, label(options.label.as_ref()), place)?;
     told(app, &started, options.run.json, options.wait)
 }
 

@@ -113,9 +113,12 @@ pub struct FlowRun {
     /// The command that shows the work, if its commits are here.
     #[serde(skip)]
     pub look: Option<String>,
-    /// The file with the last answer of an agent, else the last report of validators; or the host that has it.
+    /// The file with the answer of the newest agent, or the host that has it.
     #[serde(skip)]
     pub answer: Option<String>,
+    /// The same of the last report of validators, in a run without agents.
+    #[serde(skip)]
+    pub report: Option<String>,
 }
 
 /// A host that handed a step back.
@@ -160,6 +163,9 @@ pub struct StepView {
     /// How it ended, in a word for people.
     #[serde(skip)]
     pub word: Option<&'static str>,
+    /// Whether it is a gate with an answer that no runner has noted yet.
+    #[serde(skip)]
+    pub is_answered: bool,
 }
 
 /// A file of a step.
@@ -243,7 +249,10 @@ fn view(
     let text = |field: &str| workspace.get(field).and_then(Value::as_str).map(str::to_owned);
     let flow = run.flow.as_ref();
     let lease = row.as_ref().and_then(|row| row.lease.as_ref());
-    let steps = steps(state, directory);
+    let mut steps = steps(state, directory);
+    if let Some(last) = steps.last_mut() {
+        last.is_answered = gate::answered(state).is_some();
+    }
     FlowRun {
         publications: state
             .workspaces
@@ -252,7 +261,10 @@ fn view(
             .map(published)
             .collect(),
         look: look(repo, state),
-        answer: answer(&steps),
+        answer: newest(&steps, Opcode::RunAgent, "runner_final_response"),
+        report: (!steps.iter().any(|step| step.opcode == Opcode::RunAgent))
+            .then(|| newest(&steps, Opcode::RunValidation, "validation_report"))
+            .flatten(),
         run_id: run.id,
         slug: run.slug.to_string(),
         driver,
@@ -304,14 +316,10 @@ fn look(repo: &Repo, state: &State) -> Option<String> {
     (is_here && base != head).then(|| format!("git diff {} {}", base.short(), head.short()))
 }
 
-/// The file with the last answer of an agent, else the last report of validators; or the host that has it.
-fn answer(steps: &[StepView]) -> Option<String> {
-    let newest = |opcode: Opcode, role: &str| {
-        let mut of_opcode = steps.iter().rev().filter(|step| step.opcode == opcode);
-        of_opcode.find_map(|step| Some((step, step.artifacts.iter().find(|one| one.role == role)?)))
-    };
-    let (step, file) = newest(Opcode::RunAgent, "runner_final_response")
-        .or_else(|| newest(Opcode::RunValidation, "validation_report"))?;
+/// A file of the newest step with this opcode, or the host that has it. `None` if that step left none.
+fn newest(steps: &[StepView], opcode: Opcode, role: &str) -> Option<String> {
+    let step = steps.iter().rev().find(|step| step.opcode == opcode)?;
+    let file = step.artifacts.iter().find(|one| one.role == role)?;
     let host = step.host.as_deref().unwrap_or("another host");
     Some(if file.available { file.path.clone() } else { format!("of {}, on {host}", step.id) })
 }
@@ -320,7 +328,11 @@ impl StepView {
     /// What a step does that has not ended.
     #[must_use]
     pub fn going_on(&self) -> &'static str {
-        if self.opcode == Opcode::Gate { "waits for an answer" } else { "is under way" }
+        match self.opcode {
+            Opcode::Gate if self.is_answered => "was answered",
+            Opcode::Gate => "waits for an answer",
+            _ => "is under way",
+        }
     }
 }
 
@@ -403,6 +415,7 @@ fn step_view(directory: &RunDirectory, step: &Step, recorded: Option<&(String, M
         host: step.host.clone(),
         directory: recorded.map(|(path, _)| path.clone()),
         word: end_word(step),
+        is_answered: false,
     }
 }
 

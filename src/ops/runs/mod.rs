@@ -18,7 +18,8 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use crate::contract::alike::nearest;
-use crate::contract::ids::{CommitId, RemoteName};
+use crate::contract::ids::{BranchName, CommitId, RemoteName};
+use crate::engine::FLOW;
 use crate::engine::record::project::project;
 use crate::fsutil;
 use crate::git::Repo;
@@ -153,6 +154,9 @@ pub fn find(repo: &Repo, text: &str) -> Result<RunId, Error> {
         words.push(format!("{more} more"));
     }
     let error = Error::new(Kind::NotFound, error_chain(&error));
+    if let Some(words) = stray(repo, text).filter(|_| among.is_none()) {
+        return Err(error.hint(words));
+    }
     Err(match (near, words.is_empty()) {
         (Some(near), _) if among.is_none() => error.hint(format!("did you mean {near}?")),
         (_, true) => match remote_unset(repo) {
@@ -161,6 +165,19 @@ pub fn find(repo: &Repo, text: &str) -> Result<RunId, Error> {
         },
         (_, false) => error.hint(format!("the runs there are: {}", words.join(", "))),
     })
+}
+
+/// The words about a driver whose ledger is not here.
+fn stray(repo: &Repo, slug: &str) -> Option<String> {
+    let prefix = settings::workspace(repo).ok()?.run_prefix;
+    let branch = BranchName::new(format!("{prefix}{slug}/{FLOW}")).ok()?;
+    let here = repo.branch_head(&branch).ok().flatten();
+    let fetched = || repo.fetched_head(&settings::remote(repo).ok()??, &branch).ok().flatten();
+    here.or_else(fetched)?;
+    Some(format!(
+        "{branch} is the driver of a run whose ledger is not here, since `git clone` copies branches alone: steer the \
+         run in the repository that began it"
+    ))
 }
 
 /// The one deleted run whose id begins like that.

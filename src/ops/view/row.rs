@@ -16,9 +16,10 @@ use crate::contract::sighting::Watched;
 use crate::contract::story::Stall;
 use crate::contract::unable::unable;
 use crate::contract::waits_for::WaitsFor;
-use crate::engine::driver::{GATE, STEP};
+use crate::engine::driver::{GATE, STEP, run_of};
 use crate::git::Repo;
 use crate::git::objects::commits::Stored;
+use crate::ledger::tip::ledger_ref;
 use crate::ops::history::host::saved_below;
 use crate::ops::missing;
 use crate::ops::view::branch::{Act, BranchView, LeaseView, WaitsView};
@@ -98,6 +99,9 @@ pub(crate) fn row(
             let since = row.committed_at.unwrap_or(now);
             row.waits = question.map(|question| WaitsView::new(&question, since));
             for_somebody(&mut row, authority, trouble.as_ref());
+            if authority.source().is_none() {
+                of_a_stray(&mut row, repo, branch.head);
+            }
         }
         Verdict::Ready { event, command, run_in } => {
             asked(&mut row, &event.state, stored.as_ref());
@@ -198,6 +202,16 @@ fn parked_by(row: &mut BranchView, words: String, bound: &Bound) {
     row.not_before = bound.until();
     row.reason = Some(words.clone());
     row.bound = Some(words);
+}
+
+/// Replaces the advice for a driver whose ledger is not here: `git clone` copies branches alone.
+fn of_a_stray(row: &mut BranchView, repo: &Repo, head: Option<CommitId>) {
+    let Some(run) = head.and_then(|head| run_of(repo, head)) else { return };
+    if let (Some(waits), Ok(None)) = (&mut row.waits, repo.read_ref(ledger_ref(run).as_str().into())) {
+        waits.whom = "the repository that began its run".to_owned();
+        row.reason =
+            Some(format!("the ledger of run {run} is not here, so its gate cannot be answered here"));
+    }
 }
 
 /// Adds how to answer a branch that waits for somebody.

@@ -27,6 +27,75 @@ fn an_answer_and_an_end_have_the_words_of_the_list() {
     }
 }
 
+/// CONTRACT 20.14
+#[test]
+fn a_gate_with_an_answer_does_not_wait_for_one() {
+    let repo = Repo::new();
+    let run = start(&repo, &flow("ask", GATE));
+    repo.aynig_ok(["run", "--drain"]);
+    let shown = || out(&repo.aynig_ok(["flow", "show", &run.slug]));
+    assert!(shown().contains("1 ask waits for an answer"), "{}", shown());
+    repo.aynig_ok(["flow", "approve", &run.slug]);
+    let after = shown();
+    assert!(after.contains("1 ask was answered") && !after.contains("waits for an answer"), "{after}");
+}
+
+/// CONTRACT 20.14
+#[test]
+fn a_failed_agent_has_no_answer_of_an_earlier_step() {
+    const TEST: &str = "  - id: test
+    opcode: RUN_VALIDATION
+    run: [fine]
+    routes: {completed: NEXT, error: STOP}
+";
+    let repo = with_agent("cat >/dev/null; exit 1");
+    repo.git(["config", "aynig.validator.fine", "true"]);
+    for (next, work, name) in [("work", WORK, None), ("STOP", "", Some("report"))] {
+        let run = start(&repo, &flow("test", &format!("{}{work}", TEST.replace("NEXT", next))));
+        repo.aynig_ok(["run", "--drain"]);
+        let shown = out(&repo.aynig_ok(["flow", "show", &run.slug]));
+        let found = shown.lines().find(|line| line.contains("validation_report"));
+        let found = found.and_then(|line| line.split(' ').next());
+        assert_eq!((found, shown.contains("\nanswer ")), (name, false), "{shown}");
+    }
+}
+
+/// CONTRACT 20.1
+#[test]
+fn a_label_is_one_line_and_an_empty_one_is_none() {
+    let repo = Repo::new();
+    let run = start_with(&repo, &flow("ask", GATE), &["--label", " a\r\nb\t\u{1b}c "]);
+    repo.aynig_ok(["run", "--drain"]);
+    for label in ["", " \n"] {
+        repo.aynig_ok(["flow", "fork", &run.slug, "--at", "ask", "--label", label]);
+    }
+    let listed = json(&repo.aynig_ok(["flow", "list", "--json"]));
+    let labels: Vec<&Value> =
+        listed["runs"].as_array().expect("a list").iter().map(|run| &run["label"]).collect();
+    assert_eq!(labels, ["a b c"; 3]);
+}
+
+/// CONTRACT 20.34
+#[test]
+fn a_driver_without_its_ledger_advises_no_answer() {
+    let repo = Repo::new();
+    let run = start(&repo, &flow("ask", GATE));
+    repo.aynig_ok(["run", "--drain"]);
+    let (hub, clone) = (repo.beside("hub.git"), repo.beside("clone"));
+    let (hub, clone) = (hub.to_str().expect("UTF-8"), clone.to_str().expect("UTF-8"));
+    repo.git(["clone", "-q", "--bare", &format!("file://{}", repo.path.display()), hub]);
+    let there = |at: &str, arguments: &[&str]| repo.aynig([&["-C", at][..], arguments].concat());
+    let told_there = told(&there(hub, &["status", "--all"]));
+    assert!(told_there.contains("the ledger of run") && !told_there.contains("flow approve"), "{told_there}");
+    repo.git(["clone", "-q", hub, clone]);
+    repo.git(["-C", clone, "config", "aynig.remote", "origin"]);
+    there(clone, &["status", "--all"]);
+    for at in [hub, clone] {
+        let hint = format!("run/{}/flow is the driver of a run whose ledger is not here", run.slug);
+        assert_refused(&there(at, &["flow", "approve", &run.slug]), 1, &["no run", &hint]);
+    }
+}
+
 /// CONTRACT 20.29
 #[test]
 fn undoing_no_rollback_pauses_nothing() {
@@ -96,6 +165,6 @@ fn a_setting_of_a_provider_that_does_not_count_is_named() {
     repo.git(["config", "aynig.provider.bad.kind", "custom"]);
     let listed = told(&repo.aynig_ok(["provider", "list"]));
     assert!(listed.contains("unknown setting aynig.provider.BAD_x.kind"), "{listed}");
+    assert!(listed.contains("the name of a provider is 1 to 32 characters out of"), "{listed}");
     assert!(listed.contains("git config aynig.provider.bad.command"), "{listed}");
 }
-    assert!(listed.contains("the name of a provider is 1 to 32 characters out of"), "{listed}");
