@@ -160,10 +160,11 @@ fn the_guide_to_flows_works_as_written() {
         "Keep this? Write greeting.txt.",
         "Just right.",
         "succeeded",
+        "release approved: Works for me.  Ben <ben@example.com>",
     ] {
         assert!(told(&output).contains(words), "{words}: {}", told(&output));
     }
-    assert!(said.ends_with("Hello, world.\n"), "{said}");
+    assert!(said.contains("Hello, world.\n"), "{said}");
     assert_eq!(repo.show("main:greeting.txt"), "Hello, world.");
     assert_eq!(repo.git(["log", "-1", "--format=%s", "main"]), "Greet the world");
 }
