@@ -90,7 +90,9 @@ pub(crate) fn in_the_way<T: Clone>(all: &BTreeMap<String, T>) -> BTreeMap<String
         let below = |directory: &str| name.strip_prefix(directory);
         DIRECTORIES.iter().any(|directory| directory.strip_suffix('/') == Some(name))
             || OF_NAMES.iter().any(|directory| below(directory).is_some_and(|rest| !rest.contains('/')))
-            || below(RESCUES).is_some_and(|rest| is_branch(rest) || is_above_a_branch(rest))
+            || below(RESCUES)
+                .is_some_and(|rest| !rest.contains('/') || is_branch(rest) || is_above_a_branch(rest))
+            || below(RESCUED_LEDGERS).is_some_and(|run| uuid::Uuid::try_parse(run).is_ok())
             || below(SLOTS).is_some_and(is_above_a_branch)
     };
     let ours = all.range(OURS.to_owned()..).take_while(|(name, _)| name.starts_with(OURS));

@@ -371,9 +371,12 @@ impl Workspaces<'_> {
     }
 
     /// Finds what was changed outside of a workspace by a step that was cut off, by what was recorded before it. It is
-    /// recorded until it is put back or accepted.
+    /// recorded until it is put back or accepted. A record that the step removed stays gone, so that a person is asked.
     pub fn note_changes(&self, context: &Context) -> Result<(), Refusal> {
         let held = self.hold_as_it_is(context)?;
+        if self.record_of(&held.context).is_none() {
+            return Ok(());
+        }
         let (_, outside) = self.look_outside(&held.context, true)?;
         self.keep_record(&held.context, &outside.due)
     }

@@ -226,18 +226,23 @@ fn a_step_that_removes_its_record_is_found_out() {
 /// CONTRACT 20.33
 #[test]
 fn a_setting_that_a_cut_off_step_changed_is_not_taken_over() {
-    for key in ["aynig.validator.ok", "core.sshcommand"] {
-        let repo = scene(&format!("git config {key} hidden-value"));
+    let removed = "find \"$(git rev-parse --git-common-dir)/aynig/data\" -name workspace-record.json -delete";
+    for (key, more, named) in [
+        ("aynig.validator.ok", "", "aynig.validator.ok"),
+        ("core.sshcommand", "", "core.sshcommand"),
+        ("aynig.validator.ok", removed, "the record of hooks and settings"),
+    ] {
+        let repo = scene(&format!("git config {key} hidden-value; {more}"));
         let run = start(&repo, &flow("work", TWO));
         let killed = repo.aynig_command().arg("run").env("AYNIG_CRASH_AT", "agent-ended:kill:1").output();
         let killed = killed.expect("it runs");
         assert_eq!(repo.state(&run.driver), "stalled", "{}", told(&killed));
         repo.aynig_ok(["run", "--drain"]);
-        assert!(!repo.path.join(".git/next-ran").exists(), "{key}");
+        assert!(!repo.path.join(".git/next-ran").exists(), "{key} {more}");
         let words = out(&repo.aynig_ok(["flow", "show", &run.slug]));
-        assert!(words.contains(key) && words.contains("--accept"), "{key}: {words}");
+        assert!(words.contains(named) && words.contains("--accept"), "{key} {more}: {words}");
         let done = steps(&repo, &run);
-        assert!(done.iter().all(|step| !step.contains("completed")), "{key}: {done:?}");
+        assert!(done.iter().all(|step| !step.contains("completed")), "{key} {more}: {done:?}");
     }
 }
 
