@@ -26,7 +26,7 @@ pub enum Parking {
 /// Reads the trailers of a state at `now` (seconds since the epoch).
 pub fn parking(trailers: &Trailers, now: i64) -> Parking {
     let Some(value) = trailers.last(NOT_BEFORE_KEY) else { return Parking::Over };
-    match parse(value) {
+    match time_of(value) {
         Some(time) if time > now => Parking::Until(time),
         Some(_) => Parking::Over,
         None => Parking::Unreadable(format!(
@@ -38,17 +38,22 @@ pub fn parking(trailers: &Trailers, now: i64) -> Parking {
 
 /// The trailer that parks a state until a second since the epoch.
 pub(crate) fn not_before(second: i64) -> Trailer {
+    Trailer::new(NOT_BEFORE_KEY, time(second))
+}
+
+/// A second since the epoch, as trailers have it.
+pub(crate) fn time(second: i64) -> String {
     let time = DateTime::from_timestamp(second, 0).unwrap_or(DateTime::UNIX_EPOCH);
-    Trailer::new(NOT_BEFORE_KEY, time.to_rfc3339_opts(SecondsFormat::Secs, true))
+    time.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
 /// Returns the time before which a state is not run, in seconds since the epoch, if it can be parsed.
 pub(crate) fn asked_time(trailers: &Trailers) -> Option<i64> {
-    parse(trailers.last(NOT_BEFORE_KEY)?)
+    time_of(trailers.last(NOT_BEFORE_KEY)?)
 }
 
 /// Parses an RFC 3339 time into whole seconds since the epoch, rounded up.
-fn parse(value: &BStr) -> Option<i64> {
+pub(crate) fn time_of(value: &BStr) -> Option<i64> {
     let time = DateTime::parse_from_rfc3339(value.to_str().ok()?.trim()).ok()?;
     Some(time.timestamp() + i64::from(time.timestamp_subsec_nanos() > 0))
 }

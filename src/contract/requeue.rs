@@ -104,7 +104,7 @@ pub(crate) fn requeued_draft(
     let asked = &trigger.message.trailers;
     // The time of an earlier return still binds the runners that it names.
     let back = match requeue {
-        Requeue::HandedBack(back) => back.trailers(asked, writer.runner, writer.now),
+        Requeue::HandedBack(back) => back.trailers(asked, writer.source, writer.runner, writer.now),
         Requeue::Interrupted(_) => {
             asked.iter().filter(|trailer| is_of_return(trailer.key.as_bstr())).cloned().collect()
         }

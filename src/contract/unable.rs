@@ -1,12 +1,14 @@
 //! A request that a runner hands back because its host cannot do it (CONTRACT 4.19, 6.17, 11.26).
 //!
-//! Invariant: the time of a request that was handed back binds only the runners that handed it back.
+//! Invariant: the time of a request that was handed back binds only the runners that handed it back. The commits alone
+//! decide when people are told of a request that no host can do, so it happens once.
 
 use std::fmt;
 
 use bstr::{BStr, ByteSlice};
 
-use super::parking::{Parking, not_before, parking};
+use super::ids::RemoteName;
+use super::parking::{Parking, not_before, parking, time, time_of};
 use super::report::plain_line;
 use super::trailers::{Trailer, Trailers};
 
@@ -15,6 +17,12 @@ const UNABLE_KEY: &str = "aynig-unable";
 
 /// The trailer that counts how often in a row the request was handed back.
 pub(crate) const HANDED_BACK_KEY: &str = "aynig-handed-back";
+
+/// The trailer with the time from which on people are told that no host has taken the request.
+const UNTAKEN_KEY: &str = "aynig-untaken";
+
+/// How long other hosts have to take a request, in seconds.
+const OTHERS: i64 = 600;
 
 /// The first pause and the longest, in seconds.
 const PAUSES: [i64; 2] = [30, 600];
@@ -72,8 +80,15 @@ impl HandedBack {
         (first << self.times.saturating_sub(1).min(5)).min(longest)
     }
 
-    /// The trailers of the request that `runner` hands back at `now`, in seconds since the epoch.
-    pub(crate) fn trailers(&self, trigger: &Trailers, runner: &str, now: i64) -> Vec<Trailer> {
+    /// The trailers of the request that `runner` hands back at `now`, in seconds since the epoch. Without a remote
+    /// that decides (`source`) there is no other host.
+    pub(crate) fn trailers(
+        &self,
+        trigger: &Trailers,
+        source: Option<&RemoteName>,
+        runner: &str,
+        now: i64,
+    ) -> Vec<Trailer> {
         let runner = token(runner);
         let own = Trailer::new(UNABLE_KEY, format!("{runner} {}", self.why));
         let others: Vec<&BStr> = all(trigger)
@@ -83,13 +98,16 @@ impl HandedBack {
         let mut trailers = vec![not_before(now.saturating_add(self.pause()))];
         trailers.extend(newest.map(|value| Trailer::new(UNABLE_KEY, *value)));
         trailers.extend([own, Trailer::new(HANDED_BACK_KEY, self.times.to_string())]);
+        let first = source.filter(|_| self.times == 1).map(|_| now.saturating_add(OTHERS));
+        let until = first.or_else(|| untaken_from(trigger)).filter(|until| *until > now);
+        trailers.extend(until.map(|until| Trailer::new(UNTAKEN_KEY, time(until))));
         trailers
     }
 }
 
 /// Whether a trailer is a fact about a return, so that a repeated request keeps it.
 pub(crate) fn is_of_return(key: &BStr) -> bool {
-    key == UNABLE_KEY || key == HANDED_BACK_KEY
+    [UNABLE_KEY, HANDED_BACK_KEY, UNTAKEN_KEY].iter().any(|of_return| key == of_return)
 }
 
 /// The reason that a command declares, as one plain line. `None` if there is none.
@@ -102,6 +120,38 @@ pub(crate) fn reason(text: &str) -> Option<String> {
 pub fn handed_back(trailers: &Trailers) -> u32 {
     let count = trailers.last(HANDED_BACK_KEY).and_then(|count| count.to_str().ok()?.parse().ok());
     count.unwrap_or(0)
+}
+
+/// The time from which on people are told, in seconds since the epoch. `None` if they have been told.
+fn untaken_from(trailers: &Trailers) -> Option<i64> {
+    time_of(trailers.last(UNTAKEN_KEY)?)
+}
+
+/// Whether a request that was handed back needs a person at `now`: no host has taken it.
+pub fn is_untaken(trailers: &Trailers, now: i64) -> bool {
+    handed_back(trailers) > 0 && untaken_from(trailers).is_none_or(|from| from <= now)
+}
+
+/// Whether the commit that hands `trigger` back is the one that people are told of.
+pub(crate) fn first_untaken(trigger: &Trailers, written: &Trailers) -> bool {
+    let is_new = handed_back(trigger) == 0 || untaken_from(trigger).is_some();
+    is_new && handed_back(written) > 0 && untaken_from(written).is_none()
+}
+
+/// The command lines of git that reasons name between backticks, each once: what mends the host.
+pub fn mends<'a>(reasons: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for reason in reasons {
+        // A reason that was cut may have a backtick without its end.
+        let pieces: Vec<&str> = reason.split('`').collect();
+        let quoted = pieces.iter().enumerate().filter(|(at, _)| at % 2 == 1 && at + 1 < pieces.len());
+        for (_, line) in quoted.filter(|(_, line)| line.starts_with("git config ")) {
+            if !found.iter().any(|known| known == line) {
+                found.push((*line).to_owned());
+            }
+        }
+    }
+    found
 }
 
 /// The runners that handed the request back, the newest last.
@@ -157,7 +207,7 @@ mod tests {
         let before = trailers("aynig-unable: one no codex\naynig-unable: two no tty\naynig-handed-back: 2\n");
         let back = HandedBack::new(&before, "no disk");
         let after: Vec<String> = back
-            .trailers(&before, "one", 1_000)
+            .trailers(&before, None, "one", 1_000)
             .iter()
             .map(|trailer| format!("{}: {}", trailer.key, trailer.value))
             .collect();
@@ -171,10 +221,39 @@ mod tests {
             ]
         );
         let many: String = (0..30).map(|at| format!("aynig-unable: r{at} no\n")).collect();
-        let after: Trailers = back.trailers(&trailers(&many), "one", 0).into_iter().collect();
+        let after: Trailers = back.trailers(&trailers(&many), None, "one", 0).into_iter().collect();
         let named = unable(&after);
         assert_eq!((named.len(), named[0].runner.as_str()), (MOST_NAMED, "r11"));
         assert_eq!(named[MOST_NAMED - 1].to_string(), "one cannot do it: no disk");
+    }
+
+    /// CONTRACT 6.18
+    #[test]
+    fn people_are_told_once_after_other_hosts_had_time() {
+        let hub = RemoteName::parse("hub").expect("a name");
+        for (source, times, expected) in [
+            // Three hosts, and each once more.
+            (Some(&hub), vec![0, 1, 2, 300, 599, 600, 601, 5_000], vec![600]),
+            (Some(&hub), vec![0, 9_000, 9_001], vec![9_000]),
+            (None, vec![0, 30, 9_000], vec![0]),
+        ] {
+            let mut head = trailers("");
+            let mut told = Vec::new();
+            for now in times {
+                assert_eq!(
+                    is_untaken(&head, now),
+                    handed_back(&head) > 0 && (now >= 600 || source.is_none())
+                );
+                let back = HandedBack::new(&head, "no codex");
+                let written: Trailers = back.trailers(&head, source, "here", now).into_iter().collect();
+                told.extend(first_untaken(&head, &written).then_some(now));
+                head = written;
+            }
+            assert_eq!(told, expected);
+        }
+        assert!(!is_untaken(&trailers(""), 9_000));
+        let reasons = ["no `b`; `git config a K` or `git config b K`", "`git config a K`; `git config cut"];
+        assert_eq!(mends(reasons.into_iter()), ["git config a K", "git config b K"]);
     }
 
     /// CONTRACT 11.26

@@ -37,7 +37,7 @@ const MOST_LATER: i64 = 3600;
 impl Engine<'_> {
     /// Runs an agent.
     pub(super) fn run_agent(&self, scene: &mut Scene<'_, '_>, agent: &RunAgent) -> Result<Course, Refusal> {
-        let provider = match (self.providers)(&agent.agent) {
+        let provider = match self.provider(&agent.agent) {
             Ok(provider) => provider,
             Err(why) => return Ok(Course::Unable(why)),
         };

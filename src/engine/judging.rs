@@ -40,7 +40,7 @@ impl Engine<'_> {
             Err(lacks) => return Ok(Course::Unable(format!("this host lacks {lacks}"))),
         };
         let provider = match chosen {
-            Chosen::Agent(name) => match (self.providers)(name) {
+            Chosen::Agent(name) => match self.provider(name) {
                 Ok(provider) => Some(provider),
                 Err(why) => return Ok(Course::Unable(why)),
             },

@@ -3,6 +3,8 @@
 use crate::flow::document::{Act, Flow, Step};
 use crate::flow::fault::Place;
 
+use crate::provider::Provider;
+
 use super::Engine;
 use super::evaluation::{Chosen, choose};
 use super::validation;
@@ -55,10 +57,17 @@ impl Engine<'_> {
     }
 
     fn lacks_provider(&self, name: &str) -> Option<String> {
-        let why = (self.providers)(name).err()?;
-        let says_what_to_type = why.contains('`');
-        let more =
-            format!("; install it, or name the program: `git config aynig.provider.{name}.command PROGRAM`");
-        Some(if says_what_to_type { why } else { format!("{why}{more}") })
+        self.provider(name).err()
+    }
+
+    /// The provider of this name, or why this host lacks it, with the line to type.
+    pub(super) fn provider(&self, name: &str) -> Result<Provider, String> {
+        (self.providers)(name).map_err(|why| {
+            let says_what_to_type = why.contains('`');
+            let more = format!(
+                "; install it, or name the program: `git config aynig.provider.{name}.command PROGRAM`"
+            );
+            if says_what_to_type { why } else { format!("{why}{more}") }
+        })
     }
 }

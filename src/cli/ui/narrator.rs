@@ -214,7 +214,7 @@ fn transition(report: &StepReport) -> String {
             );
             ("working".to_owned(), CARE, Some(why))
         }
-        Outcome::Requeued { state, why } => (state.to_string(), CARE, Some(why.clone())),
+        Outcome::Requeued { state, why, .. } => (state.to_string(), CARE, Some(why.clone())),
         Outcome::Stalled { why } => ("stalled".to_owned(), BAD, Some(why.clone())),
         Outcome::LeaseLost { how } => {
             ("(nothing landed)".to_owned(), BAD, Some(format!("lease lost: {how}")))

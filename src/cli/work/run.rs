@@ -436,7 +436,7 @@ fn step_json(step: &StepReport) -> Value {
             (Some(state.to_string()), None)
         }
         Outcome::KeptWorking { kept, .. } => (Some("working".to_owned()), Some(kept.words())),
-        Outcome::Requeued { state, why } => (Some(state.to_string()), Some(why.clone())),
+        Outcome::Requeued { state, why, .. } => (Some(state.to_string()), Some(why.clone())),
         Outcome::Stalled { why } => (Some("stalled".to_owned()), Some(why.clone())),
         Outcome::LeaseLost { how } => (None, Some(how.clone())),
         Outcome::Unwritten { why, .. } => (None, Some(why.clone())),

@@ -411,6 +411,7 @@ fn stands(
             kind: row.label(),
             lease: row.lease.as_ref().map(|lease| (lease.runner.as_str(), lease.expires_at)),
             unable: &row.unable,
+            untaken: row.is_untaken(),
             not_before: row.not_before,
             moves: row.deferred.is_some() || row.preferred.is_some(),
             reason: row.reason.as_deref(),

@@ -5,7 +5,7 @@
 use serde::Serialize;
 
 use crate::clock;
-use crate::contract::unable::Unable;
+use crate::contract::unable::{Unable, mends};
 use crate::ledger::error::SetBack;
 use crate::model::run::{RunStatus, Verdict};
 use crate::words::shell_quote;
@@ -123,6 +123,8 @@ pub(super) struct Driver<'a> {
     pub(super) lease: Option<(&'a str, i64)>,
     /// Hosts that handed the step back.
     pub(super) unable: &'a [Unable],
+    /// Whether no host has taken the step.
+    pub(super) untaken: bool,
     /// The date that it is parked until, in seconds since the epoch.
     pub(super) not_before: Option<i64>,
     /// Whether the next pass moves it, or another runner may: a state waits for it, or it is left to somebody.
@@ -237,6 +239,13 @@ impl Facts<'_> {
                 let words = format!("{runner} worked on {step} and is gone; the next runner takes it over");
                 Standing { place: Place::Due, words, next: vec!["aynig run".to_owned()] }
             }
+            ("ready" | "parked", _) if driver.untaken => {
+                let again = driver.not_before.map(|at| format!("; tried again at {}", clock::format_utc(at)));
+                let words = format!("no host can do {step}: {unable}{}", again.unwrap_or_default());
+                let mut next = mends(driver.unable.iter().map(|one| one.why.as_str()));
+                next.push(self.command("flow resume"));
+                Standing { place: Place::Stuck, words, next }
+            }
             ("ready", _) if unable.is_empty() => {
                 let words = format!("{step} is due; a runner begins it");
                 Standing { place: Place::Due, words, next: vec!["aynig run".to_owned()] }
@@ -311,10 +320,12 @@ mod tests {
             let driver = Driver { kind, unable: &unable, not_before: Some(0), ..Driver::default() };
             Facts { driver: Some(driver), ..facts(Running, kind) }
         };
+        let lacks = [Unable { runner: "host-b".to_owned(), why: "no claude; `git config a B`".to_owned() }];
+        let untaken = Driver { untaken: true, kind: "parked", unable: &lacks, ..Driver::default() };
         let left = |left| Facts { left, ..done() };
         let all =
             Left { branch: Some("work/0a1b2c3d/flow"), is_here: true, has_remote: true, is_removed: false };
-        let rows: [(Facts<'_>, Place, &str, &[&str]); 19] = [
+        let rows: [(Facts<'_>, Place, &str, &[&str]); 20] = [
             (facts(Running, "working"), Place::Working, "host-a works on fix", &[]),
             (facts(Running, "expired"), Place::Due, "host-a worked on fix and is gone", &["aynig run"]),
             (facts(Running, "ready"), Place::Due, "fix is due", &["aynig run"]),
@@ -330,6 +341,12 @@ mod tests {
                 Place::Due,
                 "host-b cannot do it: no claude; another host",
                 &["aynig run"],
+            ),
+            (
+                Facts { driver: Some(untaken), ..facts(Running, "") },
+                Place::Stuck,
+                "no host can do fix: host-b cannot do it: no claude",
+                &["git config a B", "aynig flow resume 0a1b2c3d"],
             ),
             (
                 facts(Running, "stalled"),

@@ -30,6 +30,9 @@ pub const KINDS: [&str; 11] = [
 /// The kind of a branch that waits for somebody's answer.
 pub const WAITS: &str = KINDS[0];
 
+/// The cause of a request that was handed back, and that no host has taken.
+pub(super) const UNTAKEN: &str = "handedBack";
+
 /// What a pass does about a branch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Act {
@@ -173,6 +176,11 @@ pub struct LeaseView {
 }
 
 impl BranchView {
+    /// Whether its request was handed back, and no host has taken it.
+    pub fn is_untaken(&self) -> bool {
+        self.cause == Some(UNTAKEN)
+    }
+
     /// Adds the deferred state that waits for the branch.
     pub(crate) fn waited_for(&mut self, deferred: DeferredView) {
         deferred.add_to(&mut self.reason);

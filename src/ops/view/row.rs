@@ -14,7 +14,7 @@ use crate::contract::protocol::misspelt_fields;
 use crate::contract::requeue::{Interrupted, interrupted_before, rescued};
 use crate::contract::sighting::Watched;
 use crate::contract::story::Stall;
-use crate::contract::unable::unable;
+use crate::contract::unable::{is_untaken, unable};
 use crate::contract::waits_for::WaitsFor;
 use crate::engine::driver::{GATE, STEP, run_of};
 use crate::git::Repo;
@@ -22,7 +22,7 @@ use crate::git::objects::commits::Stored;
 use crate::ledger::tip::ledger_ref;
 use crate::ops::history::host::saved_below;
 use crate::ops::missing;
-use crate::ops::view::branch::{Act, BranchView, LeaseView, WaitsView};
+use crate::ops::view::branch::{Act, BranchView, LeaseView, UNTAKEN, WaitsView};
 use crate::ops::view::lease::runner_words;
 use crate::runner::attempt::cancel::{Found, find};
 use crate::runner::authority::Authority;
@@ -117,6 +117,11 @@ pub(crate) fn row(
             asked(&mut row, state, stored.as_ref());
             row.reason = Some(skipped(authority, branch));
         }
+    }
+    if matches!(branch.verdict, Verdict::Parked { .. } | Verdict::Ready { .. })
+        && message.is_some_and(|message| is_untaken(&message.trailers, now))
+    {
+        (row.mistake, row.cause) = (true, Some(UNTAKEN));
     }
     row.retime(now);
     row

@@ -7,6 +7,7 @@ use bstr::BString;
 
 use crate::contract::ids::{AttemptId, BranchName, CommitId, StateName};
 use crate::contract::kept::Kept;
+use crate::contract::unable::Unable;
 use crate::contract::waits_for::WaitsFor;
 use crate::git::contents::rescue::Saved;
 use crate::runner::events::warning::Warning;
@@ -144,6 +145,8 @@ pub enum Outcome {
         state: StateName,
         /// The reason, as a sentence.
         why: String,
+        /// The hosts that cannot do it, if no host has taken it and people are told now (CONTRACT 6.18).
+        untaken: Vec<Unable>,
     },
     /// The command, or a process it started, set the next state itself (CONTRACT 6.8).
     AdvancedByCommand {

@@ -18,6 +18,7 @@ use crate::clock;
 use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName, RoleName, StateName};
 use crate::contract::message::Message;
 use crate::contract::report::plain_line;
+use crate::contract::unable::mends;
 use crate::contract::waits_for::WaitsFor;
 use crate::git::Repo;
 
@@ -36,6 +37,9 @@ const WAITS: &str = "waits-for-you";
 
 /// The event of a run of a flow that ended without success.
 const ENDED: &str = "run-ended";
+
+/// The event of a request that no host has taken.
+const HANDED_BACK: &str = "handed-back";
 
 /// The longest text, in characters.
 const MOST_CHARS: usize = 2_000;
@@ -80,6 +84,9 @@ pub(crate) struct Notification {
     /// The slug of the run that the branch drives.
     #[serde(skip)]
     drives: Option<String>,
+    /// The commands that mend a host which could not do the request.
+    #[serde(skip)]
+    mends: Vec<String>,
 }
 
 /// The input of one call of the hook.
@@ -163,6 +170,7 @@ impl Notification {
     pub(crate) fn of_notice(notice: &Notice, states: &globset::GlobSet) -> Option<Self> {
         match notice {
             Notice::Ended(report) => {
+                let reason: String;
                 let (mut notification, reason) = match &report.outcome {
                     Outcome::Stalled { why } => {
                         (Self::of_state(&report.branch, &StateName::stalled(), None, states)?, Some(why))
@@ -170,8 +178,17 @@ impl Notification {
                     Outcome::Advanced { state, waits } => {
                         (Self::of_state(&report.branch, state, waits.as_deref(), states)?, None)
                     }
-                    Outcome::Requeued { state, why } => {
-                        // A `stalled` that is requested again was announced before.
+                    // A `stalled` that is requested again was announced before.
+                    Outcome::Requeued { state, untaken, .. }
+                        if !untaken.is_empty() && !state.is_stalled() =>
+                    {
+                        let words = untaken.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+                        let mends = mends(untaken.iter().map(|one| one.why.as_str()));
+                        let told = Self::new(HANDED_BACK, &report.branch);
+                        reason = words;
+                        (Self { state: Some(state.to_string()), mends, ..told }, Some(&reason))
+                    }
+                    Outcome::Requeued { state, why, .. } => {
                         let told = Self::of_state(&report.branch, state, None, states);
                         (told.filter(|_| !state.is_stalled())?, Some(why))
                     }
@@ -284,6 +301,14 @@ impl Notification {
         };
         match self.event {
             "stalled" => logs.into_iter().chain(saved).chain([retry]).collect(),
+            HANDED_BACK => {
+                let shows = self.drives.as_ref().map_or(history, |slug| format!("aynig flow show {slug}"));
+                self.mends
+                    .iter()
+                    .map(|line| plain_line(line.as_bytes(), MOST_CHARS))
+                    .chain([retry, shows])
+                    .collect()
+            }
             "state" => vec![history],
             WAITS => vec![format!("aynig answer {branch}{remote}"), history],
             _ => std::iter::once(history).chain(saved).collect(),

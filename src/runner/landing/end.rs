@@ -11,6 +11,7 @@ use crate::contract::message::Message;
 use crate::contract::ownership::Ownership;
 use crate::contract::requeue::Requeue;
 use crate::contract::settlement::Settlement;
+use crate::contract::unable::{Unable, first_untaken, unable};
 use crate::contract::waits_for::WaitsFor;
 use crate::git::contents::rescue::{Rescue, Saved, Situation};
 use crate::git::remote::HASTE;
@@ -246,6 +247,7 @@ impl<'a> End<'a> {
                     },
                     Settlement::Stall => Outcome::Stalled { why },
                     Settlement::Requeue(requeue) => Outcome::Requeued {
+                        untaken: self.untaken(commit),
                         state: self.finished.claim.trigger.state.clone(),
                         why: match requeue {
                             Requeue::Interrupted(count) => format!("{why}; {}", count.asked_again()),
@@ -270,6 +272,14 @@ impl<'a> End<'a> {
                 self.landed(Outcome::Unwritten { why, open }, None)
             }
         }
+    }
+
+    /// The hosts that cannot do what is requested, if people are told with this commit.
+    fn untaken(&self, commit: CommitId) -> Vec<Unable> {
+        let Ok(stored) = self.repo.commit(commit) else { return Vec::new() };
+        let written = Message::parse(&stored.message).trailers;
+        let is_first = first_untaken(&self.finished.claim.trigger.message.trailers, &written);
+        if is_first { unable(&written) } else { Vec::new() }
     }
 
     /// With a remote, moves the worktree or checkout to the result, since it is not attached to the branch.

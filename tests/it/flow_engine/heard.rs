@@ -11,13 +11,13 @@ const AGAIN: &str = "  - {id: work, opcode: RUN_AGENT, agent: scripted, prompt: 
 const WORK: &str = "  - {id: work, opcode: RUN_AGENT, agent: scripted, prompt: go, allow_empty: true, routes: {completed: STOP, error: STOP}}\n";
 
 /// Lets `aynig.notify` keep each notice.
-fn listen(repo: &Repo) {
+pub(super) fn listen(repo: &Repo) {
     let place = repo.beside("heard");
     repo.git(["config", "aynig.notify", &format!("cat >>'{}'", place.display())]);
 }
 
 /// The notices that were given.
-fn heard(repo: &Repo) -> Vec<Value> {
+pub(super) fn heard(repo: &Repo) -> Vec<Value> {
     let text = std::fs::read_to_string(repo.beside("heard")).unwrap_or_default();
     // The last one may be half written.
     text.split_inclusive('\n')
@@ -27,7 +27,7 @@ fn heard(repo: &Repo) -> Vec<Value> {
 }
 
 /// The one notice that there is. A process of its own gives it, beside the step.
-fn the_notice(repo: &Repo) -> Value {
+pub(super) fn the_notice(repo: &Repo) -> Value {
     wait_until("a notice", || {
         std::fs::read_to_string(repo.beside("heard")).unwrap_or_default().ends_with('\n')
     });
@@ -36,7 +36,7 @@ fn the_notice(repo: &Repo) -> Value {
     notice
 }
 
-fn next(notice: &Value) -> Vec<&str> {
+pub(super) fn next(notice: &Value) -> Vec<&str> {
     notice["next"].as_array().expect("a list").iter().map(|one| one.as_str().expect("text")).collect()
 }
 
@@ -130,7 +130,7 @@ fn what_a_step_that_was_cut_off_leaves_is_told_with_commands_for_its_run() {
     assert_eq!(heard_events(&repo), ["stalled", "stalled", "run-ended"], "{}", told(&driven));
 }
 
-fn heard_events(repo: &Repo) -> Vec<Value> {
+pub(super) fn heard_events(repo: &Repo) -> Vec<Value> {
     heard(repo).into_iter().map(|notice| notice["event"].clone()).collect()
 }
 

@@ -87,6 +87,7 @@ mod set_back;
 mod steered;
 mod telling;
 mod trust;
+mod unable;
 mod validators;
 mod waiting;
 mod whole;

@@ -149,17 +149,17 @@ fn a_log_tells_things_in_the_order_in_which_they_happened() {
 
 /// CONTRACT 20.14
 #[test]
-fn a_parked_run_says_why_in_the_list_and_an_empty_label_is_none() {
+fn a_step_that_no_host_can_do_says_why_in_the_list_and_an_empty_label_is_none() {
     let repo = Repo::new();
     let run = start_with(&repo, &text(), &["--label", ""]);
     repo.aynig_ok(["run", "--drain"]);
     let list = out(&repo.aynig_ok(["flow", "list"]));
     assert!(
-        list.contains("test  write is due at ") && list.contains("this host has no provider scripted"),
+        list.contains("test  no host can do write: ") && list.contains("this host has no provider scripted"),
         "{list}"
     );
     let listed = json(&repo.aynig_ok(["flow", "list", "--json"]))["runs"][0].clone();
-    assert_eq!((&listed["place"], &listed["label"]), (&"parked".into(), &"test".into()));
+    assert_eq!((&listed["place"], &listed["label"]), (&"stuck".into(), &"test".into()));
     assert!(listed["notBefore"].is_string() && listed["since"].is_string(), "{listed}");
     assert!(listed["unable"][0]["reason"].as_str().is_some_and(|why| why.contains("scripted")), "{listed}");
     assert_eq!(listed["slug"], run.slug.as_str());

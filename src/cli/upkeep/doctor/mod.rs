@@ -8,6 +8,7 @@ mod leftovers;
 mod remote;
 mod runs;
 mod surroundings;
+mod unable;
 
 use serde::Serialize;
 use serde_json::json;
@@ -85,6 +86,8 @@ pub(crate) fn run(process: &Process, arguments: &Doctor) -> Result<Exit, Error> 
             let looked = remote::check(&repo, arguments.remote.as_ref());
             findings.extend(commands::check(&repo));
             findings.extend(commands::states(&repo, process, &looked));
+            let untaken = looked.authority.as_ref().map(|authority| unable::check(&repo, process, authority));
+            findings.extend(untaken.unwrap_or_default());
             findings.extend(surroundings::notify(&repo));
             findings.extend(surroundings::forge(&repo));
             findings.extend(surroundings::path(&repo));
