@@ -16,6 +16,8 @@ use super::titles::{default_subject, lease_title, repeats_state, stalled_title};
 use super::trailers::{Trailer, Trailers, trim};
 
 pub(crate) const SOURCE_KEY: &str = "dwp-source";
+/// Names a run: in the states of its driver, and in what is published of it.
+pub const OF_RUN_KEY: &str = "aynig-run";
 pub(crate) const STALLED_RUN_KEY: &str = "dwp-stalled-run";
 /// Names the attempt whose live lease a state was set over (CONTRACT 5.25).
 pub const OVERRIDES_KEY: &str = "aynig-overrides";

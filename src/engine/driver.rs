@@ -28,7 +28,7 @@ pub const GATE: &str = "flow-gate";
 pub const DONE: &str = "flow-done";
 
 /// The trailer that names the run.
-pub const RUN_KEY: &str = "aynig-run";
+pub use crate::contract::commits::OF_RUN_KEY as RUN_KEY;
 
 /// The trailer of a state at which a gate is open: the place of that step in the run.
 pub(super) const OPEN_KEY: &str = "aynig-gate-step";

@@ -2,6 +2,7 @@
 
 use bstr::{BString, ByteSlice};
 
+use crate::contract::commits::OF_RUN_KEY;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::message::{Draft, Message};
 use crate::contract::squash::{Said, squash_draft};
@@ -14,9 +15,6 @@ use crate::workspace::context::Context;
 use crate::workspace::refusal::{Refusal, Why};
 
 use super::proposal::Texts;
-
-/// The trailer that names the run.
-const RUN_KEY: &str = "aynig-run";
 
 /// The beginning of the keys that only runners may read.
 const STATES: &[u8] = b"dwp-";
@@ -91,7 +89,7 @@ impl Work {
         draft.body = masked(&draft.body);
         let trailers = draft.trailers.iter();
         draft.trailers = trailers.map(|one| Trailer::new(one.key.clone(), masked(&one.value))).collect();
-        draft.trailers.push(Trailer::new(RUN_KEY, context.run_id.as_str()));
+        draft.trailers.push(Trailer::new(OF_RUN_KEY, context.run_id.as_str()));
         // A body that no message can have is left out.
         let bare = || Draft { body: BString::default(), ..draft.clone() }.encode();
         let message = draft.encode().or_else(|_| bare()).map_err(|error| {

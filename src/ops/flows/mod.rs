@@ -41,6 +41,7 @@ use crate::model::step::{Opcode, Step};
 use crate::model::workspace::WorkspaceStatus;
 use crate::runner::authority::Authority;
 use crate::runner::options::Selection;
+use crate::runner::survey::verdict::Reason;
 use crate::words::error_chain;
 
 use super::app::Process;
@@ -413,6 +414,7 @@ fn stands(
             unable: &row.unable,
             untaken: row.is_untaken(),
             not_before: row.not_before,
+            elsewhere: row.cause == Some(Reason::DecidedElsewhere.word()),
             moves: row.deferred.is_some() || row.preferred.is_some(),
             reason: row.reason.as_deref(),
         }),

@@ -129,6 +129,8 @@ pub(super) struct Driver<'a> {
     pub(super) not_before: Option<i64>,
     /// Whether the next pass moves it, or another runner may: a state waits for it, or it is left to somebody.
     pub(super) moves: bool,
+    /// Whether only clones with the remote that decides run it.
+    pub(super) elsewhere: bool,
     /// Why it is not run, in words.
     pub(super) reason: Option<&'a str>,
 }
@@ -266,6 +268,10 @@ impl Facts<'_> {
                 };
                 let next: &[&str] = if because.is_empty() { &[] } else { &["flow resume"] };
                 self.at(Place::Parked, format!("{words}{elsewhere}"), next)
+            }
+            (_, _) if driver.elsewhere => {
+                let why = driver.reason.unwrap_or_default();
+                Standing { place: Place::Due, words: format!("{step} is due; {why}"), next: Vec::new() }
             }
             (_, _) if driver.moves => {
                 let why = driver.reason.map(|why| format!("; {why}")).unwrap_or_default();

@@ -24,6 +24,7 @@ use crate::runner::events::notice::Notice;
 use crate::runner::events::warning::Warning;
 use crate::runner::options::Trust;
 use crate::runner::passes::backoff::Backoff;
+use crate::runner::survey::line::is_decided_elsewhere;
 use crate::runner::survey::verdict::CommandsFrom;
 use crate::runner::survey::words::{in_the_way, named};
 use crate::runner::survey::{Branch, Verdict, rest, trust};
@@ -82,6 +83,10 @@ impl Delivery<'_> {
     /// Delivers or drops the slot, or leaves it. Returns whether the branch was moved.
     fn attempt(&self, from: Option<&CommandsFrom>, backoff: &mut Backoff) -> bool {
         let Some(head) = self.branch.head else { return false };
+        let source = self.context.authority.source();
+        if is_decided_elsewhere(self.repo, source, &self.branch.name, head) {
+            return false;
+        }
         // By the slot: one that cannot be delivered does not keep the branch from being run.
         let at = (self.branch.name.clone(), self.slot);
         if backoff.is_paused(&at) {
@@ -209,7 +214,7 @@ fn signs(repo: &Repo, limits: &Trust) -> bool {
 pub(crate) enum Prospect {
     /// The next pass here delivers it.
     Due,
-    /// The next pass of a host that signs delivers it.
+    /// The next pass of another host delivers it: of one that signs, or of a clone.
     DueElsewhere,
     /// The branch does not rest.
     Waits,
@@ -240,6 +245,9 @@ pub(crate) fn prospect(
         },
         Ok((_, Ruling::Drop)) => Prospect::Waits,
         Ok((_, Ruling::Deliver(_))) => {
+            if is_decided_elsewhere(repo, authority.source(), &branch.name, head) {
+                return Prospect::DueElsewhere;
+            }
             match untrusted(repo, limits, [slot, head]).or_else(|| branch.taken.as_deref().map(in_the_way)) {
                 Some(why) => Prospect::Stuck(why),
                 None if signs(repo, limits) => Prospect::Due,

@@ -11,6 +11,7 @@ use std::thread;
 
 use super::super::error_chain;
 use super::super::options::{CurrentBranch, Options, Selection};
+use super::line::is_decided_elsewhere;
 use super::reading::{Reading, read};
 use super::trust;
 use super::verdict::{
@@ -351,6 +352,9 @@ impl<'a> View<'a> {
         event: &Event,
         run_in: RunIn,
     ) -> Result<Option<Reason>, RefError> {
+        if is_decided_elsewhere(repo, self.remote.as_ref(), name, event.commit) {
+            return Ok(Some(Reason::DecidedElsewhere));
+        }
         let (asks, date) = (&event.message.trailers, event.committed_at);
         if let Some(Preferred { runner, until }) = preferred(asks, date, &self.options.runner_id, self.now) {
             return Ok(Some(Reason::Preferred { runner, until }));

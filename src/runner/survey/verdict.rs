@@ -192,6 +192,8 @@ pub enum Reason {
         /// When any runner may run it, in seconds since the epoch.
         until: i64,
     },
+    /// It drives a run that a remote decides, and no remote decides here (CONTRACT 20.44).
+    DecidedElsewhere,
     /// It was cancelled, so the command for `stalled` is not run (CONTRACT 5.36).
     Cancelled,
     /// `dwp-not-before` is not a valid time.
@@ -405,6 +407,7 @@ impl Reason {
             Self::ForeignState { .. } => "foreignState",
             Self::DefaultBranch { .. } => "defaultBranch",
             Self::Preferred { .. } => "preferredRunner",
+            Self::DecidedElsewhere => "decidedElsewhere",
             Self::Cancelled => "cancelled",
             Self::NoTime { .. } => "noTime",
             Self::NoAnswers { .. } => "noAnswers",
@@ -434,9 +437,11 @@ impl Reason {
             Self::Cancelled => Severity::Terminal,
             // Without the user it would wait forever.
             Self::InUse(in_use) if matches!(**in_use, InUse::Kept { .. }) => Severity::Misconfigured,
-            Self::ForeignBranch | Self::ForeignState { .. } | Self::Preferred { .. } | Self::InUse(_) => {
-                Severity::Blocked
-            }
+            Self::ForeignBranch
+            | Self::ForeignState { .. }
+            | Self::Preferred { .. }
+            | Self::DecidedElsewhere
+            | Self::InUse(_) => Severity::Blocked,
             Self::DefaultBranch { .. }
             | Self::NoTime { .. }
             | Self::NoAnswers { .. }

@@ -99,7 +99,7 @@ pub fn asks_again(branch: &BranchName, source: Option<&RemoteName>) -> String {
 }
 
 /// The slug of the run that a branch drives, by its name. No other branch has the beginning of an id there.
-fn driven(branch: &str) -> Option<&str> {
+pub(super) fn driven(branch: &str) -> Option<&str> {
     let slug = branch.strip_suffix("/flow")?.rsplit('/').next()?;
     (slug.len() >= 8 && slug.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(slug)
 }
@@ -172,6 +172,9 @@ impl Display for Reason {
                 "it is left to the runner {runner} until {}; then any runner may run it",
                 format_utc(*until)
             ),
+            Self::DecidedElsewhere => {
+                f.write_str("its run is decided by a remote, so clones with that remote carry it out")
+            }
             Self::Cancelled => f.write_str("it was cancelled, so the command for stalled is not run"),
             Self::NoTime { why } | Self::NoAnswers { why } | Self::Unsigned { why } => f.write_str(why),
             Self::CommandsNowhere { why } => f.write_str(why),

@@ -82,6 +82,7 @@ mod put_back;
 mod replicated;
 mod said;
 mod seed;
+mod server;
 mod sessions;
 mod set_back;
 mod steered;
