@@ -5,12 +5,14 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use bstr::ByteSlice;
+
 use super::error::Error;
 use super::settings::providers::kind;
 use crate::contract::ids::CommitId;
 use crate::flow::base::{Found, MAX_FILE, compare, paths};
 use crate::flow::document::{Act, Evaluate, Flow, Judge};
-use crate::flow::fault::{Note, Severity};
+use crate::flow::fault::{Note, Place, Severity};
 use crate::flow::yaml::MAX_BYTES;
 use crate::git::Repo;
 use crate::git::objects::revspec::Content;
@@ -81,6 +83,31 @@ pub fn unreported(repo: Option<&Repo>, flow: &Flow) -> Vec<Note> {
         }
     }
     notes
+}
+
+/// A warning if a flow file of this repository differs from the base: a run takes the file as it is, and the rest from the
+/// base.
+pub fn uncommitted(
+    repo: &Repo,
+    (start, file, bytes): (&Path, &Path, &[u8]),
+    (name, base): (&str, CommitId),
+) -> Result<Option<Note>, Error> {
+    let (path, top) = (start.join(file).canonicalize(), repo.top().canonicalize());
+    let (Ok(path), Ok(top)) = (path, top) else { return Ok(None) };
+    let Some(path) = path.strip_prefix(top).ok().and_then(Path::to_str) else { return Ok(None) };
+    let content = repo
+        .content_at(base, path, MAX_FILE)
+        .map_err(|error| Error::because(&format!("read the files of {name}"), &error))?;
+    // Git may write other line ends than it keeps.
+    let lines = |bytes: &[u8]| bytes.replace("\r\n", "\n");
+    let differs =
+        matches!(content, Some(Content::File { bytes: there, .. }) if lines(&there) != lines(bytes));
+    Ok(differs.then(|| Note {
+        place: Place { line: 1, column: 1 },
+        severity: Severity::Warning,
+        what: format!("the file differs from what {name} has"),
+        instead: "the run takes it as it is here, and prompts and scripts from there; commit it".to_owned(),
+    }))
 }
 
 /// Compares a flow with the files of a base commit. Returns the commit, and the notes by position.

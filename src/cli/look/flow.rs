@@ -12,7 +12,7 @@ use aynig::flow::graph::Graph;
 use aynig::flow::{self, Checked, schema};
 use aynig::ops::app::{App, Process};
 use aynig::ops::error::Error;
-use aynig::ops::flow::{against_base, read, unreported};
+use aynig::ops::flow::{against_base, read, uncommitted, unreported};
 use aynig::ops::{engine, runs};
 use aynig::words::pluralize;
 
@@ -87,6 +87,8 @@ fn check(process: &Process, options: &FlowCheck) -> Result<Exit, Error> {
             let (commit, more) = against_base(repo, flow, name)?;
             base = Some(commit);
             notes.extend(more);
+            let file = (&*process.start, &*options.flow_file, &*bytes);
+            notes.extend(uncommitted(repo, file, (name, commit))?);
         }
         if let (Some(repo), true) = (&repo, options.host) {
             lacking = Some(engine::open(repo, process, shutdown()?, WATCHDOG, warn)?.lacking(flow));

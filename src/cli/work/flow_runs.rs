@@ -13,7 +13,7 @@ use aynig::model::run::Replicate;
 use aynig::ops::app::App;
 use aynig::ops::engine::{self, Ended, Granted, Order, Reply, Started, Wish};
 use aynig::ops::error::Error;
-use aynig::ops::flow::{against_base, read, unreported};
+use aynig::ops::flow::{against_base, read, uncommitted, unreported};
 use aynig::ops::flows;
 use aynig::ops::flows::view::show as view;
 use aynig::ops::runs;
@@ -120,6 +120,8 @@ fn start(app: &App, repo: &Repo, options: &FlowStart) -> Result<Exit, Error> {
         let (commit, more) = against_base(repo, flow, &options.base)?;
         base = Some(commit);
         notes.extend(more);
+        let file = (&*app.process.start, &*options.flow_file, &*bytes);
+        notes.extend(uncommitted(repo, file, (&options.base, commit))?);
         notes.extend(unreported(Some(repo), flow));
         notes.sort();
     }

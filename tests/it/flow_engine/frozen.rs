@@ -151,3 +151,31 @@ fn a_watching_runner_drives_a_run_from_its_start_to_its_end() {
     runner.finish();
     assert_eq!(end(&repo, &run)[1], "succeeded");
 }
+
+/// CONTRACT 18.9, 20.1
+#[test]
+fn changes_of_the_file_that_are_not_committed_are_named() {
+    let repo = with_agent("cat >/dev/null");
+    place_worktrees(&repo);
+    let text = flow("ask", gate_step!("STOP"));
+    repo.write("flows/fix.yaml", &text);
+    repo.commit_all("a flow");
+    repo.write("flows/new.yaml", &text);
+    let words = "1:1: warning: the file differs from what main has; the run takes it as it is here";
+    let says = |arguments: &[&str]| told(&repo.aynig_ok(arguments.iter().copied())).contains(words);
+    let check = ["flow", "check", "flows/fix.yaml", "--base", "main"];
+    assert!(!says(&check) && !says(&["flow", "check", "flows/new.yaml", "--base", "main"]));
+    assert!(!says(&["flow", "start", "flows/fix.yaml", "--base", "main"]));
+    repo.write("flows/fix.yaml", &text.replace('\n', "\r\n"));
+    assert!(!says(&check), "git may have written it like that");
+    repo.write("flows/fix.yaml", &format!("{text}# another\n"));
+    assert!(says(&check) && !says(&["flow", "check", "flows/fix.yaml"]));
+    assert!(says(&["flow", "start", "flows/fix.yaml", "--base", "main"]));
+    let below = ["-C", "flows", "flow", "start", "./fix.yaml", "--base", "main"];
+    assert!(says(&below));
+    let json = json(&repo.aynig_ok([&check[..], &["--json"]].concat()));
+    assert_eq!((&json["warnings"][0]["line"], &json["faults"]), (&1.into(), &serde_json::json!([])));
+    let there = repo.git(["show", "HEAD:flows/fix.yaml"]);
+    repo.git(["commit", "-qam", "another"]);
+    assert!(!says(&check) && there != repo.git(["show", "HEAD:flows/fix.yaml"]));
+}
