@@ -39,6 +39,8 @@ pub(crate) struct Driven {
     pub(crate) run: runs::RunId,
     pub(crate) slug: String,
     pub(crate) driver: BranchName,
+    /// The numbers of the steps that had ended before. They are not printed.
+    pub(crate) ended: BTreeSet<u64>,
 }
 
 /// Carries a run out. The answer is its last state.
@@ -83,7 +85,7 @@ fn carry_out(
     hook: Option<&HookListener>,
 ) -> Result<Exit, Error> {
     let repo = app.repo();
-    let told = Mutex::new(BTreeSet::new());
+    let told = Mutex::new(driven.ended.clone());
     let mut feed = Feed::default();
     if let Some(hook) = hook {
         feed.subscribe(|notice| hook.hear(&app.store, notice));

@@ -1,5 +1,7 @@
 //! `aynig flow`: starts runs, steers them, and carries out their steps.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use aynig::contract::ids::RemoteName;
@@ -10,6 +12,7 @@ use aynig::flow::fault::Severity;
 use aynig::flow::{self, Checked};
 use aynig::git::Repo;
 use aynig::model::run::Replicate;
+use aynig::model::state::State;
 use aynig::ops::app::App;
 use aynig::ops::engine::{self, Ended, Granted, Order, Reply, Started, Wish};
 use aynig::ops::error::Error;
@@ -231,7 +234,12 @@ fn stands(app: &App, repo: &Repo, run: runs::RunId) -> Result<Exit, Error> {
 
 /// Prints a new run, and carries it out if that is wanted.
 fn told(app: &App, started: &Started, json: bool, waits: bool) -> Result<Exit, Error> {
-    let driven = Driven { run: started.run, slug: started.slug.to_string(), driver: started.driver.clone() };
+    let driven = Driven {
+        run: started.run,
+        slug: started.slug.to_string(),
+        driver: started.driver.clone(),
+        ended: BTreeSet::new(),
+    };
     if json && waits {
         return drive(app, &driven, json);
     }
@@ -290,35 +298,38 @@ fn grant(
 ) -> Result<Exit, Error> {
     engine::persons_only(verb)?;
     let run = found(repo, &of.run_name)?;
+    let before = runs::show(repo, run)?.state;
     let granted = opened(app, repo)?.grant(run, wish)?;
-    granted_words(app, repo, run, &granted, (of.json, waits))
+    granted_words(app, repo, &before, &granted, (of.json, waits))
 }
 
 fn answer(app: &App, repo: &Repo, options: &FlowAnswer, approves: bool) -> Result<Exit, Error> {
     engine::persons_only("answering a gate")?;
     let run = found(repo, &options.run.run_name)?;
-    let shown = runs::show(repo, run)?.state.run;
+    let before = runs::show(repo, run)?.state;
+    let shown = &before.run;
     let authority = authority(repo, None)?;
-    let place = if flows::is_alone(repo, &shown, &authority) { &Authority::Local } else { &authority };
+    let place = if flows::is_alone(repo, shown, &authority) { &Authority::Local } else { &authority };
     flows::gate::none_waits(repo, place, &flows::driver(repo, &shown.slug)?)?;
     let (comment, about) = (options.comment.as_deref(), options.about.as_deref());
     let granted = opened(app, repo)?.answer_gate(run, Reply { approves, comment, about })?;
-    granted_words(app, repo, run, &granted, (options.run.json, options.wait))
+    granted_words(app, repo, &before, &granted, (options.run.json, options.wait))
 }
 
 fn granted_words(
     app: &App,
     repo: &Repo,
-    run: runs::RunId,
+    before: &State,
     granted: &Granted,
     (json, waits): (bool, bool),
 ) -> Result<Exit, Error> {
-    let shown = runs::show(repo, run)?.state.run;
-    let is_alone = flows::is_alone(repo, &shown, &authority(repo, None)?);
-    let slug = shown.slug;
+    let (run, slug) = (before.run.id, &before.run.slug);
+    let is_alone = flows::is_alone(repo, &before.run, &authority(repo, None)?);
     if waits {
-        let driver = flows::driver(repo, &slug)?;
-        return drive(app, &Driven { run, slug: slug.to_string(), driver }, json);
+        let driver = flows::driver(repo, slug)?;
+        let ended = before.steps.values().filter(|step| step.ended_at.is_some());
+        let ended = ended.map(|step| step.number).collect();
+        return drive(app, &Driven { run, slug: slug.to_string(), driver, ended }, json);
     }
     if json {
         let (run_id, status, under_way) = (run.to_string(), granted.status.word(), granted.is_leased);

@@ -168,3 +168,36 @@ fn a_setting_of_a_provider_that_does_not_count_is_named() {
     assert!(listed.contains("the name of a provider is 1 to 32 characters out of"), "{listed}");
     assert!(listed.contains("git config aynig.provider.bad.command"), "{listed}");
 }
+
+const TWICE: &str = concat!(
+    "  - {id: a, opcode: RUN_AGENT, agent: scripted, prompt: go, routes: {completed: ask, error: STOP}}\n",
+    "  - {id: ask, opcode: GATE, gate: result, routes: {gate_approved: STOP, gate_rejected: a}}\n"
+);
+
+/// CONTRACT 20.14
+#[test]
+fn waiting_prints_the_steps_that_end_meanwhile() {
+    let repo = with_agent("cat >/dev/null; echo more >>made");
+    let run = start(&repo, &flow("a", TWICE));
+    repo.aynig_ok(["run", "--drain"]);
+    let lines = |arguments: &[&str], code: i32| {
+        let output = repo.aynig(arguments.iter().copied());
+        assert_eq!(output.status.code(), Some(code), "{}", told(&output));
+        let said = out(&output);
+        let steps = said.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_digit()));
+        steps.map(|line| line.split(':').next().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    let slug = run.slug.as_str();
+    assert_eq!(
+        lines(&["flow", "reject", slug, "--comment", "more", "--wait"], 5),
+        ["2 ask gate_rejected -> a", "3 a visit 2 completed -> ask"]
+    );
+    repo.aynig_ok(["flow", "pause", slug]);
+    assert_eq!(lines(&["flow", "resume", slug, "--wait"], 5), [""; 0]);
+    assert_eq!(lines(&["flow", "approve", slug, "--wait"], 0), ["4 ask visit 2 gate_approved -> STOP"]);
+    assert_eq!(
+        lines(&["flow", "resume", slug, "--from", "a", "--wait"], 5),
+        ["5 a visit 3 completed -> ask"]
+    );
+    assert_eq!(lines(&["flow", "fork", slug, "--at", "ask", "--wait"], 5), [""; 0]);
+}
