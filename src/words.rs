@@ -27,10 +27,19 @@ pub fn shell_quote(word: &str) -> String {
     }
 }
 
-/// The first `most` characters of a text, with `…` if there are more. A command in backquotes is not cut.
+/// The longest beginning of a word that is left out with its end, in bytes.
+const MOST_OF_A_WORD: usize = 40;
+
+/// At most the first `most` characters of a text, with `…` if there are more. Neither a word nor a command in backquotes is
+/// cut.
 pub fn shortened(text: &str, most: usize) -> String {
     let Some((end, _)) = text.char_indices().nth(most) else { return text.to_owned() };
-    let kept = &text[..end];
+    let (mut kept, rest) = text.split_at(end);
+    let is_of_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    if is_of_word(kept.chars().next_back()) && is_of_word(rest.chars().next()) {
+        let begins = kept.rfind(char::is_whitespace).filter(|at| kept.len() - at <= MOST_OF_A_WORD);
+        kept = begins.map_or(kept, |at| &kept[..at]);
+    }
     let kept = match kept.rfind('`').filter(|_| kept.matches('`').count() % 2 == 1) {
         Some(command) => &kept[..command],
         None => kept,
@@ -72,6 +81,9 @@ mod tests {
         for (text, most, wanted) in [
             ("short", 5, "short"),
             ("a long text", 6, "a long…"),
+            ("a long text", 5, "a…"),
+            ("a long text", 7, "a long…"),
+            ("verylong", 4, "very…"),
             ("mend it: `git config a b`, then wait", 16, "mend it:…"),
             ("mend it: `git config a b`, then wait", 25, "mend it: `git config a b`…"),
         ] {

@@ -400,7 +400,9 @@ impl Engine<'_> {
                 let at = from.clone().or_else(|| again.map(|last| last.id.to_string()));
                 if run.termination.as_deref() == Some("completed") && from.is_none() {
                     let why = format!("run {} has reached its end, so a step has to be named", run.slug);
-                    return Err(refused(why).hint(format!("`aynig flow resume {} --from STEP`", run.slug)));
+                    let steps: Vec<&str> = flow.steps.iter().map(|step| step.id.as_str()).collect();
+                    let hint = format!("`aynig flow resume {} --from STEP`; STEP is one of ", run.slug);
+                    return Err(refused(why).hint(hint + &steps.join(", ")));
                 }
                 vec![RunEdit {
                     waiting_for: Some(None),

@@ -158,9 +158,9 @@ pub(crate) enum HookName {
     Exit codes: 0 done; 2 usage, or there is no such page; 3 a page could not be written."
 )]
 pub(crate) struct Manual {
-    /// The subcommand whose page it is to be [default: the page of aynig itself]
+    /// The subcommand whose page it is to be, such as `flow start` [default: the page of aynig itself]
     #[arg(value_name = "SUBCOMMAND")]
-    pub(crate) page: Option<String>,
+    pub(crate) page: Vec<String>,
 
     /// Write all pages to DIR, which is made if it is not there
     #[arg(long, value_name = "DIR", conflicts_with = "page", value_hint = clap::ValueHint::DirPath)]

@@ -34,7 +34,7 @@ pub(crate) fn run(process: &Process, arguments: &Manual) -> Result<Exit, Error> 
         ui::answer(&format!("{} pages in {}", pages.len(), ui::sanitize(&directory.display().to_string())));
         return Ok(Exit::Done);
     }
-    let wanted = arguments.page.as_ref().map_or("aynig".to_owned(), |verb| format!("aynig-{verb}"));
+    let wanted = page_of(&arguments.page.join("-"));
     let Some((_, page)) = pages.iter().find(|(name, _)| *name == wanted) else {
         let verbs: Vec<&str> = pages.iter().filter_map(|(name, _)| name.strip_prefix("aynig-")).collect();
         return Err(Error::usage(format!("there is no page {wanted}(1)"))
@@ -44,6 +44,19 @@ pub(crate) fn run(process: &Process, arguments: &Manual) -> Result<Exit, Error> 
         ui::answer_bytes(page.as_bytes());
     }
     Ok(Exit::Done)
+}
+
+/// The name of the page that has a subcommand. Those of a subcommand are on its page: `flow-start` on that of `flow`.
+fn page_of(wanted: &str) -> String {
+    let program = Arguments::command();
+    let has = |verb: &str, below: &str| {
+        program.find_subcommand(verb).is_some_and(|verb| verb.find_subcommand(below).is_some())
+    };
+    match wanted.split_once('-') {
+        _ if wanted.is_empty() => "aynig".to_owned(),
+        Some((verb, below)) if has(verb, below) => format!("aynig-{verb}"),
+        _ => format!("aynig-{wanted}"),
+    }
 }
 
 /// Shows a page through `man`, if stdout is a terminal and `man` is installed. Returns whether it was shown.

@@ -36,9 +36,6 @@ impl From<End> for Exit {
     }
 }
 
-/// The heads of the list's columns, for a terminal. The age is that of the run.
-const HEADINGS: &str = "RUN       PLACE       AGE  STEP              LABEL";
-
 /// Fetches ledgers and drivers. A remote that does not answer is a warning.
 fn open(app: &App) -> Result<(Repo, Authority), Error> {
     let repo = app.repo();
@@ -62,11 +59,12 @@ pub(crate) fn list(app: &App, options: &FlowList) -> Result<Exit, Error> {
         ui::answer_json(&json!({ "runs": listed, "damaged": unread }));
         return Ok(Exit::Done);
     }
+    let widths = Widths::of(&listed);
     if ui::room().is_some() && !listed.is_empty() {
-        ui::answer(&styled(FAINT, HEADINGS));
+        ui::answer(&styled(FAINT, widths.headings()));
     }
     for one in &listed {
-        ui::answer(&row(one));
+        ui::answer(&row(one, &widths));
     }
     for one in &unread {
         warn(&format!(
@@ -81,18 +79,47 @@ pub(crate) fn list(app: &App, options: &FlowList) -> Result<Exit, Error> {
     Ok(Exit::Done)
 }
 
+/// The widths of the list's columns.
+struct Widths {
+    slug: usize,
+    age: usize,
+    step: usize,
+}
+
+impl Widths {
+    fn of(listed: &[Listed]) -> Self {
+        let most = |of: &dyn Fn(&Listed) -> usize, least| listed.iter().map(of).max().unwrap_or(0).max(least);
+        Self {
+            slug: most(&|one| one.slug.len(), 8),
+            age: most(&|one| clock::span_in_short(one.age).len(), 4),
+            step: most(&|one| step_of(one).len(), 16),
+        }
+    }
+
+    /// The heads of the columns, for a terminal. The age is that of the run.
+    fn headings(&self) -> String {
+        let Self { slug, age, step } = *self;
+        format!("{:slug$}  {:9}  {:>age$}  {:step$}  LABEL", "RUN", "PLACE", "AGE", "STEP")
+    }
+}
+
+/// The step that a run is at. Its id has letters that each take one column.
+fn step_of(one: &Listed) -> &str {
+    one.current_step.as_deref().unwrap_or("-")
+}
+
 /// A run of the list: slug, verdict or place, age, step, label, and what it waits for.
-fn row(one: &Listed) -> String {
+fn row(one: &Listed, widths: &Widths) -> String {
     let word = one.word();
-    let step = one.current_step.as_deref().unwrap_or("-");
+    let Widths { slug, age, step } = *widths;
     let asks = matches!(word, "gate" | "paused" | "stuck" | "parked") || !one.unable.is_empty();
     let words = if asks { format!("  {}", styled(CALL, ui::sanitize(&one.words))) } else { String::new() };
     let line = format!(
-        "{}  {}  {:>4}  {:16}  {}{words}",
-        styled(STRONG, &one.slug),
+        "{}  {}  {:>age$}  {:step$}  {}{words}",
+        styled(STRONG, format!("{:slug$}", one.slug)),
         styled(style(word), format!("{word:9}")),
         clock::span_in_short(one.age),
-        ui::sanitize(step),
+        ui::sanitize(step_of(one)),
         ui::sanitize(&one.label),
     );
     line.trim_end().to_owned()

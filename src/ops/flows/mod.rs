@@ -38,7 +38,7 @@ use crate::model::ids::{RunId, Slug};
 use crate::model::run::{DecidedBy, Run, RunKind};
 use crate::model::state::State;
 use crate::model::step::{Opcode, Step};
-use crate::model::workspace::WorkspaceStatus;
+use crate::model::workspace::{Workspace, WorkspaceStatus};
 use crate::runner::authority::Authority;
 use crate::runner::options::Selection;
 use crate::runner::survey::verdict::Reason;
@@ -359,13 +359,22 @@ fn left<'a>(repo: &Repo, state: &'a State) -> Left<'a> {
         true => is_published,
         false => branch.is_some_and(|branch| repo.branch_head(&branch).is_ok_and(|head| head.is_some())),
     };
-    let is_due = !(is_there && is_published);
+    // Commits that a person made count, too.
+    let own = BranchName::new(workspace.branch_name.as_bytes()).ok();
+    let own = own.and_then(|branch| repo.branch_head(&branch).ok()?).map(|head| head.to_string());
+    let is_changed = has_changed(workspace) || own.is_some_and(|head| head != workspace.base_sha);
+    let is_due = !(is_there && is_published) && is_changed;
     Left {
-        branch: Some(workspace.branch_name.as_str()).filter(|_| is_branch && !is_removed),
+        branch: Some(workspace.branch_name.as_str()).filter(|_| is_branch && is_changed && !is_removed),
         is_removed,
         is_here: !is_removed && worktree(repo, state).is_some_and(|path| path.is_dir()),
         has_remote: is_due && !repo.remote_names().is_empty(),
     }
+}
+
+/// Whether the work of a run has commits that its base has not, as the ledger has it.
+fn has_changed(workspace: &Workspace) -> bool {
+    workspace.head_sha != workspace.base_sha
 }
 
 /// Why an answer that was pushed to a driver does not count.
@@ -385,6 +394,7 @@ fn stands(
 ) -> Standing {
     let run = &state.run;
     let is_work = |step: &Step| matches!(step.opcode, Opcode::RunAgent | Opcode::RunValidation);
+    let is_back = is_undone(state) && !state.workspaces.values().any(has_changed);
     let answered = step.zip(gate::answered(state)).map(|(step, answer)| format!("{step} ({answer})"));
     Facts {
         slug: run.slug.as_str(),
@@ -394,7 +404,8 @@ fn stands(
         waiting_for: run.waiting_for.as_deref(),
         step: answered.as_deref().or(step),
         asks: GateView::of(state).map(|gate| gate.words()),
-        rolled_back: is_undone(state) || !state.steps.values().any(is_work),
+        rolled_back: is_back || !state.steps.values().any(is_work),
+        undoes: is_back && state.workspaces.values().any(|one| one.status == WorkspaceStatus::Ready),
         proposal: state.workspaces.values().find_map(|workspace| workspace.pr_url.as_deref()),
         is_late: gate::open(state)
             .and_then(|approval| approval.expires_at)

@@ -84,6 +84,8 @@ pub(super) struct Facts<'a> {
     pub(super) asks: Option<String>,
     /// Whether it was rolled back last, so that there is nothing to take back.
     pub(super) rolled_back: bool,
+    /// Whether a rollback of it can be taken back.
+    pub(super) undoes: bool,
     /// The address of its proposal.
     pub(super) proposal: Option<&'a str>,
     /// Whether the time limit of its gate is over.
@@ -171,7 +173,10 @@ impl Facts<'_> {
             Some(status) if status.is_ended() => self.ended(status),
             Some(RunStatus::Paused) => {
                 let why = self.waiting_for.unwrap_or("a person carries it on");
-                self.at(Place::Paused, format!("paused at {step}: {why}"), &["flow resume"])
+                let mut standing =
+                    self.at(Place::Paused, format!("paused at {step}: {why}"), &["flow resume"]);
+                standing.next.extend(self.undo());
+                standing
             }
             _ if self.is_late => self.driven(&format!("{step} (the time limit of its gate is over)")),
             _ => match self.waiting_for.or(self.asks.as_deref()).filter(|_| self.asks.is_some()) {
@@ -197,6 +202,10 @@ impl Facts<'_> {
         }
     }
 
+    fn undo(&self) -> Option<String> {
+        self.undoes.then(|| format!("aynig flow rollback --undo {}", self.slug))
+    }
+
     fn ended(&self, status: RunStatus) -> Standing {
         let word = self.verdict.map_or_else(|| status.word(), Verdict::word);
         let how = self.termination.filter(|how| *how != "completed" && *how != word);
@@ -217,6 +226,7 @@ impl Facts<'_> {
         if !succeeded && !left.is_removed {
             next.push(self.command(resume));
             next.extend((!self.rolled_back).then(|| self.command("flow rollback")));
+            next.extend(self.undo());
         }
         next.extend(left.is_here.then(|| format!("aynig workspace remove --apply {}/flow", self.slug)));
         Standing { place: Place::Ended, words, next }

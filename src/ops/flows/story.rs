@@ -168,17 +168,19 @@ impl Entry {
 
 /// A step in words: its outcome and route, and the evidence.
 fn step_words(step: &StepView) -> String {
-    let Some(word) = step.word else { return format!("{} {}", step.id, step.going_on()) };
+    let visit = if step.visit > 1 { format!(" visit {}", step.visit) } else { String::new() };
+    let id = format!("{}{visit}", step.id);
+    let Some(word) = step.word else { return format!("{id} {}", step.going_on()) };
     let evidence = step.evidence.as_ref().map(|evidence| format!(": {evidence}")).unwrap_or_default();
     if step.opcode == Opcode::Stop {
-        return format!("{} ends the run{evidence}", step.id);
+        return format!("{id} ends the run{evidence}");
     }
     let route = match &step.route {
         Some(route) => format!(" -> {route}"),
         None if word == PARKED => String::new(),
         None => " (no route)".to_owned(),
     };
-    format!("{} {word}{route}{evidence}", step.id)
+    format!("{id} {word}{route}{evidence}")
 }
 
 /// An event in words. `None` for one that says nothing to people, or whose step says it.
@@ -192,7 +194,10 @@ fn told(event: &Event) -> Option<(&'static str, String)> {
         Body::RunPatched(body) => {
             let patch = &body.patch;
             let verdict = patch.verdict.flatten().map(|verdict| format!("ended: {}", verdict.word()));
-            let status = patch.status.map(|status| status.word().to_owned());
+            let status = patch.status.map(|status| match status {
+                RunStatus::Running => "resumed".to_owned(),
+                other => other.word().to_owned(),
+            });
             let word = patch.verdict.flatten().map(|verdict| verdict.word());
             let how = patch.termination.clone().flatten();
             let how = how.filter(|how| how != "completed" && Some(how.as_str()) != word);

@@ -201,3 +201,76 @@ fn waiting_prints_the_steps_that_end_meanwhile() {
     );
     assert_eq!(lines(&["flow", "fork", slug, "--at", "ask", "--wait"], 5), [""; 0]);
 }
+
+/// CONTRACT 20.14, 20.15
+#[test]
+fn a_log_names_visits_and_the_refusal_of_a_resume_the_steps() {
+    let repo = with_agent("cat >/dev/null; echo more >>made");
+    let run = start(&repo, &flow("a", TWICE));
+    repo.aynig_ok(["run", "--drain"]);
+    repo.aynig_ok(["flow", "reject", &run.slug, "--comment", "more"]);
+    repo.aynig_ok(["run", "--drain"]);
+    repo.aynig_ok(["flow", "pause", &run.slug]);
+    repo.aynig_ok(["flow", "resume", &run.slug]);
+    let log = out(&repo.aynig_ok(["flow", "log", &run.slug]));
+    for words in [
+        "  a completed -> ask",
+        "  a visit 2 completed -> ask",
+        "  ask visit 2 waits",
+        "run        resumed  ",
+    ] {
+        assert!(log.contains(words), "{words}: {log}");
+    }
+    repo.aynig_ok(["flow", "approve", &run.slug]);
+    repo.aynig_ok(["run", "--drain"]);
+    refused(&repo, &["flow", "resume", &run.slug], &["--from STEP`; STEP is one of a, ask"]);
+}
+
+/// CONTRACT 20.14
+#[test]
+fn the_next_commands_follow_from_where_the_work_is() {
+    let repo = with_agent("cat >/dev/null; echo made >made");
+    let rejected = start(&repo, &flow("a", &TWICE.replace("gate_rejected: a", "gate_rejected: STOP")));
+    repo.aynig_ok(["run", "--drain"]);
+    repo.aynig_ok(["flow", "reject", &rejected.slug]);
+    repo.aynig_ok(["run", "--drain"]);
+    let slug = &rejected.slug;
+    let offered = |slug: &str| {
+        let shown = json(&repo.aynig_ok(["flow", "show", slug, "--json"]));
+        let all = shown["next"].as_array().expect("a list").iter();
+        all.map(|one| one.as_str().expect("text").to_owned()).collect::<Vec<_>>()
+    };
+    let (back, undo) = (format!("aynig flow rollback {slug}"), format!("aynig flow rollback --undo {slug}"));
+    let has = |wanted: &String| offered(slug).contains(wanted);
+    assert_eq!((has(&back), has(&undo)), (true, false), "{:?}", offered(slug));
+    repo.aynig_ok(["flow", "rollback", slug]);
+    assert_eq!((has(&back), has(&undo)), (false, true), "{:?}", offered(slug));
+    repo.aynig_ok(["flow", "rollback", "--undo", slug]);
+    assert_eq!((has(&back), has(&undo)), (true, false), "{:?}", offered(slug));
+
+    let unchanged = start(&repo, &flow("end", "  - {id: end, opcode: STOP}\n"));
+    repo.aynig_ok(["run", "--drain"]);
+    let next = offered(&unchanged.slug);
+    assert!(!next.iter().any(|line| line.contains("land") || line.contains("publish")), "{next:?}");
+}
+
+/// CONTRACT 20.14
+#[test]
+fn the_columns_of_the_list_stand_below_each_other() {
+    let repo = Repo::new();
+    let long = "a_step_with_a_name_of_many_letters";
+    for (step, seconds) in [("ask", "-113"), (long, "0")] {
+        let file = repo.path.join(".git/flow.yaml");
+        std::fs::write(&file, flow(step, &GATE.replace("id: ask", &format!("id: {step}")))).expect("a file");
+        place_worktrees(&repo);
+        let mut command = repo.aynig_command();
+        command.args(["flow", "start", file.to_str().expect("UTF-8"), "--label", "LABEL"]);
+        let started = command.env("AYNIG_CLOCK_OFFSET_SECONDS", seconds).output().expect("it runs");
+        assert!(started.status.success(), "{}", told(&started));
+    }
+    let listed = out(&repo.aynig_ok(["flow", "list"]));
+    let places: Vec<_> = listed.lines().map(|line| line.find("LABEL")).collect();
+    assert!(places.len() == 2 && places[0].is_some() && places[0] == places[1], "{listed}");
+    let headed = listed.lines().map(|line| line.find(" s ")).collect::<Vec<_>>();
+    assert_eq!(headed[0], headed[1], "{listed}");
+}

@@ -13,6 +13,7 @@ use aynig::contract::ids::{CommitId, RemoteName};
 use aynig::fsutil::{found_in, is_executable};
 use aynig::git::objects::revspec::Content;
 use aynig::git::{CommitError, Repo};
+use aynig::ledger::runs;
 use aynig::ops::app::Process;
 use aynig::ops::run::{plain_options, survey_options};
 use aynig::runner::authority::Authority;
@@ -78,6 +79,10 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     findings.extend(on_disk(repo, &files));
     if findings.is_empty() {
         findings.push(match files.len() {
+            0 if runs::all(repo).is_ok_and(|runs| !runs.is_empty()) => Finding::ok(
+                "commands",
+                "HEAD has no commands in .aynig/command/; runs of flows have their own",
+            ),
             0 => Finding::warning("commands", "HEAD has no commands in .aynig/command/", "aynig init"),
             count => Finding::ok(
                 "commands",
