@@ -221,8 +221,8 @@ fn whoever_waits_hears_why_this_host_cannot_do_the_step() {
     );
     let runs = json(&repo.aynig_ok(["flow", "list", "--json"]));
     let slug = runs["runs"][0]["slug"].as_str().expect("a slug").to_owned();
-    let next = format!("aynig flow resume {slug}");
-    assert_eq!(runs["runs"][0]["next"][0], next.as_str(), "{runs}");
+    let next = ["git config aynig.provider.scripted.kind KIND", &format!("aynig flow resume {slug}")];
+    assert_eq!(runs["runs"][0]["next"], serde_json::json!(next), "{runs}");
     agent(&repo, "scripted", APPENDS);
     // One object, the last state; the gate needs a person.
     let output = repo.aynig(["flow", "resume", &slug, "--wait", "--json"]);
