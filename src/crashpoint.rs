@@ -41,6 +41,8 @@ points! {
     LedgerWritten = "ledger-written",
     /// A remote took an operation on a run; the ref here does not point to it yet.
     LedgerPushed = "ledger-pushed",
+    /// Attempts that were interrupted are recorded; nothing else is done since.
+    InterruptedRecorded = "interrupted-recorded",
     /// The agent of a step is about to be started.
     AgentStarts = "agent-starts",
     /// The agent of a step has ended; nothing is recorded.

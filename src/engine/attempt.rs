@@ -26,7 +26,7 @@ use super::conclude::{Conclusion, Holder};
 use super::driver::{Driver, Next, run_of};
 use super::hear::Hearing;
 use super::kept_end::Fate;
-use super::limits::time_left;
+use super::limits::{halted, time_left};
 use super::record::{self, ProviderUsed, Recorder, for_ledger};
 use super::salvage::head_of;
 use super::{Engine, FLOW, frozen_content, frozen_file, now, open};
@@ -191,6 +191,7 @@ impl Engine<'_> {
                 Due::End(_) | Due::Exhausted { .. } | Due::NoRoute | Due::Unknown(_) => {}
             }
         }
+        self.record_interrupted(&mut ledger, &flow, attempt.trigger)?;
         let next = self.conclude(&mut ledger, &driver, &flow, holder, &Conclusion::default())?;
         Ok(Ended::Declared(next))
     }
@@ -248,9 +249,6 @@ impl Engine<'_> {
         (flow, step): (&Flow, &Step),
         attempt: &Attempt,
     ) -> Result<Ended, Refusal> {
-        let started = now()?;
-        let run = ledger.tip().state.run.clone();
-        let number = run.counts.steps + 1;
         if let Act::Gate(gate) = &step.act {
             return self.open_gate(ledger, driver, (flow, step, gate), attempt);
         }
@@ -260,8 +258,17 @@ impl Engine<'_> {
             Fate::Dropped(words) => Some(words),
             Fate::None => None,
         };
+        let has_lost = self.record_interrupted(ledger, flow, attempt.trigger)?;
+        let started = now()?;
+        let run = ledger.tip().state.run.clone();
+        let number = run.counts.steps + 1;
         let context = self.workspaces.of_run(run.id, run.slug.as_str(), FLOW)?;
         let context = self.salvage(ledger, Some(&attempt.id), context)?;
+        if has_lost && halted(flow, &ledger.tip().state).is_some() {
+            let conclusion = Conclusion { workspace: Some((context, Vec::new())), ..Conclusion::default() };
+            let next = self.conclude(ledger, driver, flow, Holder::Attempt(&attempt.id), &conclusion)?;
+            return Ok(Ended::Declared(next));
+        }
         // What a person left there is not the work of the step.
         let (before, mut repairs, outside) = match self.workspaces.snapshot_before_step(&context)? {
             Begun::Ready(begun) => *begun,
@@ -550,7 +557,7 @@ pub(super) fn unrecorded(error: &JournalError) -> Refusal {
     Refusal::because("write the record of the step", error)
 }
 
-fn id_of(step: &Step) -> Result<StepId, Refusal> {
+pub(super) fn id_of(step: &Step) -> Result<StepId, Refusal> {
     StepId::parse(&step.id).map_err(|error| Refusal::new(Why::Failed, error.to_string()))
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::contract::ids::CommitId;
 use crate::flow::document::{Act, Evaluate, word_of};
+use crate::flow::due::{is_interrupted, was_cut_off};
 use crate::flow::ruling::Facts;
 use crate::model::run::Usage;
 use crate::model::state::State;
@@ -165,7 +166,8 @@ impl Engine<'_> {
         let changes = self.repo.differences(base, tree).map_err(|error| because(&error))?;
         let paths: Vec<String> = changes.iter().take(PATHS).map(|change| change.path.to_string()).collect();
         let state = &scene.ledger.tip().state;
-        let last = state.steps.values().rev().find(|step| step.opcode == Opcode::RunValidation);
+        let validations = |step: &&Step| step.opcode == Opcode::RunValidation && !was_cut_off(step);
+        let last = state.steps.values().rev().find(validations);
         let validation = last.map(|step| {
             let record = step.record.as_deref().cloned().unwrap_or_default();
             json!({
@@ -186,7 +188,8 @@ impl Engine<'_> {
 
     /// The last steps, the newest last.
     fn window(&self, scene: &Scene<'_, '_>) -> Vec<Value> {
-        let newest: Vec<&Step> = scene.ledger.tip().state.steps.values().rev().take(WINDOW).collect();
+        let steps = scene.ledger.tip().state.steps.values().rev();
+        let newest: Vec<&Step> = steps.filter(|step| !is_interrupted(step)).take(WINDOW).collect();
         let shown = newest.into_iter().rev().map(|step| {
             let response = self.kept(scene, step, "runner_final_response");
             let response = response.filter(|_| step.opcode == Opcode::RunAgent);

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::ids::CommitId;
 use crate::flow::document::{Flow, Step};
-use crate::flow::due::{Due, due, route, was_cut_off};
+use crate::flow::due::{Due, INTERRUPTED, due, route, was_cut_off};
 use crate::fsutil;
 use crate::ledger::{Ledger, Masks, Place};
 use crate::model::decide::{Command, EndedStep, StepStart};
@@ -216,7 +216,8 @@ impl Engine<'_> {
 fn is_recorded(ledger: &Ledger<'_>, kept: &KeptEnd) -> bool {
     ledger.tip().state.steps.range(kept.number..).any(|(_, step)| {
         let record = step.record.as_ref().filter(|record| record.lease == kept.record.lease);
-        let cut_off_alone = was_cut_off(step) && record.is_some_and(|record| record.flags.is_empty());
+        let is_flagged = |record: &Record| record.flags.iter().any(|flag| flag != INTERRUPTED);
+        let cut_off_alone = was_cut_off(step) && record.is_some_and(|record| !is_flagged(record));
         record.is_some() && !cut_off_alone
     })
 }

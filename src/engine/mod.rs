@@ -33,6 +33,7 @@
 //! | `stirred` | whether files are changing |
 //! | `outside` | what a step changed outside of its worktree |
 //! | `kept_end` | the end of an attempt until the remote has taken it |
+//! | `leases` | attempts that were interrupted, by the driver's commits |
 //! | `salvage` | what an attempt that was cut off left in the worktree |
 //! | `session` | sessions of agents that are continued |
 //! | [`recover`] | after an attempt that was cut off |
@@ -56,6 +57,7 @@ pub mod hear;
 mod judging;
 mod kept_end;
 pub mod lacking;
+mod leases;
 mod limits;
 mod outside;
 pub mod policy;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::contract::ids::CommitId;
 use crate::flow::document::{Artifact, Prompt, PromptKind};
+use crate::flow::due::was_cut_off;
 use crate::flow::rounds::period;
 use crate::flow::substitution::fill;
 use crate::fsutil;
@@ -113,7 +114,8 @@ impl Engine<'_> {
         directory: &Path,
     ) -> Result<(String, Option<PathBuf>), Refusal> {
         let state = &scene.ledger.tip().state;
-        let last = |is: &dyn Fn(&&Step) -> bool| state.steps.values().rev().find(is);
+        let newest = || state.steps.values().rev().filter(|step| !was_cut_off(step));
+        let last = |is: &dyn Fn(&&Step) -> bool| newest().find(is);
         let (name, file, content) = match artifact {
             Artifact::Diff => {
                 let path = directory.join("diff.patch");
@@ -153,7 +155,8 @@ impl Engine<'_> {
     /// The output of the last validation, if that failed.
     pub(super) fn failed_output(&self, scene: &Scene<'_, '_>) -> Option<String> {
         let state = &scene.ledger.tip().state;
-        let step = state.steps.values().rev().find(|step| step.opcode == Opcode::RunValidation)?;
+        let validations = |step: &&Step| step.opcode == Opcode::RunValidation && !was_cut_off(step);
+        let step = state.steps.values().rev().find(validations)?;
         if step.outcome == Some(Outcome::Completed) {
             return None;
         }

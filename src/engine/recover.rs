@@ -13,18 +13,18 @@ use crate::contract::unable::{handed_back, reason, unable};
 use crate::flow::document::{Flow, Step};
 use crate::flow::due::{Due, due, route, times_cut_off};
 use crate::ledger::{Ledger, Masks};
-use crate::model::decide::{Command, EndedStep, Halt, NewArtifact, StepStart};
-use crate::model::ids::StepId;
+use crate::model::decide::{Command, EndedStep, Halt, NewArtifact};
 use crate::model::run::{RunStatus, Usage};
 use crate::model::state::State;
-use crate::model::step::{Opcode, Outcome, Record};
+use crate::model::step::{Outcome, Record};
 use crate::model::time::Timestamp;
-use crate::workspace::refusal::{Refusal, Why};
+use crate::workspace::refusal::Refusal;
 
-use super::attempt::{Attempt, Ended, unrecorded};
+use super::attempt::{Attempt, Ended, id_of, unrecorded};
 use super::conclude::{Conclusion, Holder, STALLED};
 use super::driver::{MOST_READ, Next};
 use super::kept_end::Fate;
+use super::leases::{ago, held_below, lost_step};
 use super::limits::paused;
 use super::record::{self, Recorder, for_ledger};
 use super::{Engine, FLOW, now};
@@ -95,6 +95,10 @@ impl Engine<'_> {
                 Fate::None | Fate::Dropped(_) => {}
             }
         }
+        if state.run.status == RunStatus::Running {
+            self.record_interrupted(&mut ledger, &flow, attempt.trigger)?;
+        }
+        let state = ledger.tip().state.clone();
         let mut conclusion = Conclusion::default();
         if state.workspaces.values().any(|workspace| workspace.name.to_string() == FLOW) {
             let context = self.workspaces.of_run(state.run.id, state.run.slug.as_str(), FLOW)?;
@@ -105,7 +109,9 @@ impl Engine<'_> {
             conclusion.commands = match due(&flow, &state.run, &state.steps) {
                 Due::Step { step, visit, .. } => {
                     let is_last = times_cut_off(&state.steps, &step.id, visit) >= step.retries;
-                    let lived = self.lived(attempt.trigger, &lost);
+                    let leases = held_below(self.repo, attempt.trigger);
+                    let held = leases.into_iter().find(|held| held.attempt == lost);
+                    let lived = held.map(|held| held.lived).unwrap_or_default();
                     self.cut_off(&mut ledger, step, is_last, (lived, lost))?
                 }
                 // The answer that the attempt was to read is still below it.
@@ -145,14 +151,10 @@ impl Engine<'_> {
         is_last: bool,
         (lived, lost): (Duration, String),
     ) -> Result<Vec<Command>, Refusal> {
-        let id = StepId::parse(&step.id);
-        let id = id.map_err(|error| Refusal::new(Why::Failed, error.to_string()))?;
         let why =
             if is_last { "its attempt was cut off, and no retry is left" } else { "its attempt was cut off" };
-        let at = now()?;
-        let lived = i64::try_from(lived.as_millis()).unwrap_or(i64::MAX);
-        let started = Timestamp::from_millis(at.millis().saturating_sub(lived)).unwrap_or(at);
-        let (usage, artifacts) = self.killed_record(ledger, &id, step.opcode(), ((started, at), why))?;
+        let (number, started) = (ledger.tip().state.run.counts.steps + 1, ago(lived)?);
+        let (usage, artifacts) = self.killed_record(ledger, step, number, (started, why))?;
         let record = Record {
             cut_off: !is_last,
             lease: Some(lost),
@@ -162,58 +164,34 @@ impl Engine<'_> {
             ..Record::default()
         };
         let routed = route(step, Outcome::Error).ok().filter(|_| is_last).map(str::to_owned);
-        let state = &ledger.tip().state;
-        let usage_of = state.nodes.keys().next().map(|node| (*node, None));
-        let number = state.run.counts.steps + 1;
         let end = EndedStep {
             record,
             artifacts,
-            usage_of,
             ..EndedStep::new(number, Outcome::Error, routed, Some(why.to_owned()))
         };
-        let start = StepStart { id, opcode: step.opcode(), started_at: Some(started) };
-        Ok(vec![Command::StartStep(start), Command::EndStep(Box::new(end))])
-    }
-
-    /// How long the lease of an attempt was held, by the commits below `trigger`: from its first one to what ended it, at
-    /// the latest to its end.
-    fn lived(&self, trigger: CommitId, attempt: &str) -> Duration {
-        let mut above = i64::MAX;
-        let mut held: Option<(i64, i64)> = None;
-        for commit in self.repo.history(trigger).take(MOST_READ).map_while(Result::ok) {
-            match Head::read(&commit.facts()) {
-                Head::Working(lease) if lease.run_id == attempt => {
-                    let until = held.map_or(above.min(lease.expires_at()), |(_, until)| until);
-                    held = Some((commit.committed_at, until));
-                }
-                _ if held.is_some() => break,
-                _ => {}
-            }
-            above = commit.committed_at;
-        }
-        let seconds = held.and_then(|(from, until)| u64::try_from(until.saturating_sub(from)).ok());
-        Duration::from_secs(seconds.unwrap_or(0))
+        lost_step(&ledger.tip().state, step, started, end)
     }
 
     /// Seals what an attempt that was cut off left on this host, and makes artifacts of it. Returns also what it is known
     /// to have used.
-    fn killed_record(
+    pub(super) fn killed_record(
         &self,
         ledger: &mut Ledger<'_>,
-        id: &StepId,
-        opcode: Opcode,
-        ((started_at, at), why): ((Timestamp, Timestamp), &str),
+        step: &Step,
+        number: u64,
+        (started_at, why): (Timestamp, &str),
     ) -> Result<Left, Refusal> {
         let run = ledger.tip().state.run.clone();
         let masks = Masks::of(self.repo, &run.base_sha)?;
-        let state = &ledger.tip().state;
-        let Some(recorder) = Recorder::killed(&self.directory(run.id), masks, state, id, opcode) else {
+        let directory = self.directory(run.id);
+        let killed = Recorder::killed(&directory, masks, (&id_of(step)?, step.opcode()), number);
+        let Some(recorder) = killed else {
             return Ok((None, Vec::new()));
         };
         let usage = recorder.usage();
         let files = recorder.end(record::Ended {
             started_at,
-            ended: Some((at, Outcome::Error)),
+            ended: Some((now()?, Outcome::Error)),
             evidence: Some(why.to_owned()),
             exit: None,
             policy_digest: None,
@@ -234,8 +212,5 @@ impl Engine<'_> {
 
 /// Whether an attempt had recorded its step before it was cut off.
 fn has_ended(state: &State, attempt: &str) -> bool {
-    let last = state.steps.values().next_back();
-    last.is_some_and(|step| {
-        step.record.as_ref().is_some_and(|record| record.lease.as_deref() == Some(attempt))
-    })
+    state.steps.values().next_back().is_some_and(|last| last.is_of_lease(attempt))
 }

@@ -9,10 +9,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::contract::ids::CommitId;
+use crate::flow::due::is_interrupted;
 use crate::fsutil;
 use crate::ledger::Ledger;
 use crate::model::ids::RunId;
 use crate::model::run::Run;
+use crate::model::step::Step;
 use crate::words::shows_rescued;
 use crate::workspace::context::Context;
 use crate::workspace::refusal::Refusal;
@@ -81,6 +83,11 @@ impl Engine<'_> {
         mark.began.is_some_and(|(_, _, before)| before == steps).then_some(mark.attempt)
     }
 
+    /// The attempt that has marked the worktree of a run last.
+    pub(super) fn marked(&self, run: RunId) -> Option<String> {
+        fsutil::read_plain_text(self.mark(run)).ok().map(|text| Mark::read(&text).attempt)
+    }
+
     /// From the mark of an attempt to the newest file that its step left.
     pub(super) fn seen_for(&self, run: RunId, step: &str) -> Duration {
         let written = |path: &Path| path.symlink_metadata().and_then(|found| found.modified()).ok();
@@ -128,8 +135,11 @@ impl Engine<'_> {
         let known = state.workspaces.values().find(|workspace| workspace.name.to_string() == FLOW);
         let recorded = known.and_then(|known| CommitId::parse_hex(known.head_sha.as_bytes()));
         let now = (head_of(&context), context.generation);
-        let to =
-            mark.target(now, (recorded, state.run.counts.steps), |one, other| self.repo.descends(one, other));
+        // That this very attempt was interrupted is no step of another host.
+        let is_own = |step: &&Step| is_interrupted(step) && step.is_of_lease(&mark.attempt);
+        let own = u64::try_from(state.steps.values().filter(is_own).count()).unwrap_or_default();
+        let steps = state.run.counts.steps.saturating_sub(own);
+        let to = mark.target(now, (recorded, steps), |one, other| self.repo.descends(one, other));
         let context = self.put_back(context, to, "an attempt was cut off")?;
         self.end_work(run);
         Ok(context)

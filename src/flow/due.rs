@@ -79,6 +79,9 @@ pub const PARKED: &str = "parked";
 /// The flag of an attempt that a limit of the flow ended: it is tried again when a person resumes the run.
 pub const LIMITED: &str = "limited";
 
+/// The flag of an attempt that was interrupted: it is tried again at once, and no retry counts it.
+pub const INTERRUPTED: &str = "interrupted";
+
 fn has_flag(step: &Done, flag: &str) -> bool {
     step.record.iter().any(|record| record.flags.iter().any(|one| one == flag))
 }
@@ -89,25 +92,36 @@ pub fn is_parked(step: &Done) -> bool {
     has_flag(step, PARKED)
 }
 
-/// How an execution of a step ended, in a word for people: its outcome, but for an attempt that is tried again later.
+/// Whether an attempt was interrupted: its runner was stopped.
+#[must_use]
+pub fn is_interrupted(step: &Done) -> bool {
+    has_flag(step, INTERRUPTED)
+}
+
+/// How an execution of a step ended, in a word for people: its outcome, but for an attempt that is tried again.
 #[must_use]
 pub fn end_word(step: &Done) -> Option<&'static str> {
-    step.outcome.map(|outcome| if is_parked(step) { PARKED } else { word_of(outcome) })
+    step.outcome.map(|outcome| match step {
+        _ if is_parked(step) => PARKED,
+        _ if is_interrupted(step) => INTERRUPTED,
+        _ => word_of(outcome),
+    })
 }
 
 /// How many attempts of a step in a row were parked, until now.
 #[must_use]
 pub fn times_parked(steps: &BTreeMap<u64, Done>, id: &str) -> u32 {
-    let parked = steps.values().rev().take_while(|step| step.id.as_str() == id && is_parked(step));
+    let newest = steps.values().rev().filter(|step| !is_interrupted(step));
+    let parked = newest.take_while(|step| step.id.as_str() == id && is_parked(step));
     u32::try_from(parked.count()).unwrap_or(u32::MAX)
 }
 
 /// How many attempts of a visit of a step were cut off: those that its retries count.
 #[must_use]
 pub fn times_cut_off(steps: &BTreeMap<u64, Done>, id: &str, visit: u64) -> u64 {
-    let has_waited = |step: &Done| is_parked(step) || has_flag(step, LIMITED);
+    let is_no_retry = |step: &Done| [PARKED, LIMITED, INTERRUPTED].iter().any(|flag| has_flag(step, flag));
     let of_visit = steps.values().filter(|step| step.id.as_str() == id && step.visit == visit);
-    let cut_off = of_visit.filter(|step| was_cut_off(step) && !has_waited(step));
+    let cut_off = of_visit.filter(|step| was_cut_off(step) && !is_no_retry(step));
     u64::try_from(cut_off.count()).unwrap_or(u64::MAX)
 }
 

@@ -198,6 +198,12 @@ impl Step {
     pub fn tree(&self) -> Option<&str> {
         self.record.as_ref()?.tree.as_deref()
     }
+
+    /// Whether it is recorded for this attempt of the driver.
+    #[must_use]
+    pub fn is_of_lease(&self, attempt: &str) -> bool {
+        self.record.as_ref().is_some_and(|record| record.lease.as_deref() == Some(attempt))
+    }
 }
 
 /// How a turn ended.

@@ -96,8 +96,8 @@ fn cases(point: Point) -> Vec<Case> {
         Point::RefLocked | Point::FileDrafted => vec![],
         // A step writes into no ledger: see `ledger`.
         Point::LedgerWritten | Point::LedgerPushed => vec![],
-        // See `flow_engine::crashes`.
-        Point::AgentStarts | Point::AgentEnded => vec![],
+        // See `flow_engine::crashes` and `flow_engine::interrupted`.
+        Point::InterruptedRecorded | Point::AgentStarts | Point::AgentEnded => vec![],
         Point::StepDecided | Point::StepEnded => vec![],
         Point::JournalWritten | Point::ContentProjected | Point::JournalRetiring => vec![],
         // A step delivers nothing: see `deferred`.

@@ -188,19 +188,21 @@ impl Recorder {
         })
     }
 
-    /// Takes up what a killed attempt of a step left on this host, its files by the roles that their names say. `None` if
-    /// there is nothing.
+    /// Takes up what a killed attempt of a step left on this host, its files by the roles that their names say, for the
+    /// record `number` of the run. One that was sealed for a record that did not land is taken up again. `None` if there
+    /// is nothing.
     #[must_use]
     pub fn killed(
         directory: &RunDirectory,
         masks: Masks,
-        state: &State,
-        step: &StepId,
-        opcode: Opcode,
+        (step, opcode): (&StepId, Opcode),
+        number: u64,
     ) -> Option<Self> {
         let above = directory.artifacts().join(step.as_str());
         let (attempt, path) = attempts(&above).pop()?;
-        if path.join(manifest::FILE).exists() {
+        if path.join(manifest::FILE).exists()
+            && Manifest::read(&path).is_none_or(|manifest| manifest.number < number)
+        {
             return None;
         }
         let entry = |path: PathBuf| {
@@ -213,7 +215,7 @@ impl Recorder {
             masks,
             step: step.clone(),
             opcode,
-            number: state.run.counts.steps + 1,
+            number,
             attempt,
             path,
         })

@@ -6,7 +6,9 @@ use uuid::Uuid;
 
 use crate::flow::check;
 use crate::flow::document::Flow;
-use crate::flow::due::{Due, LIMITED, PARKED, due, route, times_cut_off};
+use crate::flow::due::{
+    Due, INTERRUPTED, LIMITED, PARKED, due, end_word, route, times_cut_off, times_parked,
+};
 use crate::flow::verdict::{status, verdict};
 use crate::model::by::By;
 use crate::model::decide::{NewRun, Op, create};
@@ -56,13 +58,14 @@ fn state_after(words: &[&str]) -> State {
 }
 
 /// A step of a run: `work completed ask` for what ended with a route, `work error` without one, `work` while it is under
-/// way. `work cut` is an attempt that was cut off, `work parked` and `work limited` one that is tried again.
+/// way. `work cut` is an attempt that was cut off, `work parked`, `work limited` and
+/// `work interrupted` one that is tried again.
 fn step(steps: &BTreeMap<u64, Step>, words: &str) -> Step {
     let mut words = words.split(' ');
     let id = words.next().expect("a name");
     let (outcome, flag) = match words.next() {
         None => (None, None),
-        Some(word @ ("cut" | PARKED | LIMITED)) => (Some(Outcome::Error), Some(word)),
+        Some(word @ ("cut" | PARKED | LIMITED | INTERRUPTED)) => (Some(Outcome::Error), Some(word)),
         Some(word) => (Some(outcome(word)), None),
     };
     let opcode = match id {
@@ -253,10 +256,23 @@ fn retries_count_what_was_cut_off_in_this_visit() {
         (&["work cut", "work error work", "work cut"], 1, 1),
         (&["work cut", "work error work", "work cut"], 2, 1),
         (&["work error"], 1, 0),
+        (&["work interrupted", "work interrupted", "work cut"], 1, 1),
     ] {
         assert_eq!(times_cut_off(&steps(made), "work", visit), expected, "{made:?} {visit}");
     }
     assert_eq!(times_cut_off(&steps(&["work cut"]), "ask", 1), 0);
+}
+
+/// CONTRACT 20.5, 20.37
+#[test]
+fn an_attempt_that_was_interrupted_is_tried_again_and_ends_no_row() {
+    let made = steps(&["work parked", "work interrupted", "work parked", "work interrupted"]);
+    assert_eq!(times_parked(&made, "work"), 2);
+    assert_eq!(
+        made.values().filter_map(end_word).collect::<Vec<_>>(),
+        [PARKED, INTERRUPTED, PARKED, INTERRUPTED]
+    );
+    assert_eq!(words(&due(&flow(), &run(), &made)), "work 1.5");
 }
 
 #[test]

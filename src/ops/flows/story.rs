@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::gate::{answer_word, person};
 use super::view::{StepView, published, steps};
-use crate::flow::due::PARKED;
+use crate::flow::due::{INTERRUPTED, PARKED};
 use crate::git::Repo;
 use crate::ledger::Tip;
 use crate::ledger::history::operations;
@@ -177,7 +177,7 @@ fn step_words(step: &StepView) -> String {
     }
     let route = match &step.route {
         Some(route) => format!(" -> {route}"),
-        None if word == PARKED => String::new(),
+        None if [PARKED, INTERRUPTED].contains(&word) => String::new(),
         None => " (no route)".to_owned(),
     };
     format!("{id} {word}{route}{evidence}")

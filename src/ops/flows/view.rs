@@ -16,7 +16,7 @@ use crate::contract::unable::Unable;
 use crate::engine::record::manifest::Manifest;
 use crate::engine::record::project::context;
 use crate::engine::record::{attempts, project};
-use crate::flow::due::end_word;
+use crate::flow::due::{end_word, is_interrupted};
 use crate::git::Repo;
 use crate::git::remote::{PATIENCE, RemoteError};
 use crate::journal::artifacts::{is_here, place};
@@ -160,6 +160,8 @@ pub struct StepView {
     pub host: Option<String>,
     /// The directory of its files on this host.
     pub directory: Option<String>,
+    /// Whether its runner was stopped: it is tried again, and no retry counts it.
+    pub interrupted: bool,
     /// How it ended, in a word for people.
     #[serde(skip)]
     pub word: Option<&'static str>,
@@ -414,6 +416,7 @@ fn step_view(directory: &RunDirectory, step: &Step, recorded: Option<&(String, M
         evidence: step.evidence.clone(),
         host: step.host.clone(),
         directory: recorded.map(|(path, _)| path.clone()),
+        interrupted: is_interrupted(step),
         word: end_word(step),
         is_answered: false,
     }

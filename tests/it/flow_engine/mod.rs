@@ -64,6 +64,7 @@ mod hostile;
 mod hosts;
 mod hub;
 mod inputs;
+mod interrupted;
 mod kept_end;
 mod killed;
 mod lacking;

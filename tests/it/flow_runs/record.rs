@@ -81,12 +81,14 @@ fn a_killed_attempt_keeps_its_files_and_no_other_writes_there() {
     fs::write(killed.path().join("validation_stdout-tests.log"), "more").expect("written");
     drop(killed);
     // It is recorded under the roles that the names say,
-    let state = scene.state();
-    let found = Recorder::killed(&scene.directory, masks(), &state, &step("plan"), Opcode::RunAgent);
-    let files = found.expect("an attempt").end(ended(0, Outcome::Error)).expect("a record");
+    let killed =
+        |number| Recorder::killed(&scene.directory, masks(), (&step("plan"), Opcode::RunAgent), number);
+    let number = scene.state().run.counts.steps + 1;
+    let files = killed(number).expect("an attempt").end(ended(0, Outcome::Error)).expect("a record");
     let roles: Vec<(Role, u64)> = files.iter().map(|file| (file.role, file.size)).collect();
     assert_eq!(roles, [(Role::RunnerTranscript, 10), (Role::ValidationStdout, 4)]);
-    assert!(Recorder::killed(&scene.directory, masks(), &state, &step("plan"), Opcode::RunAgent).is_none());
+    assert!(killed(number).is_some(), "its record did not land");
+    assert!(killed(number + 1).is_none(), "it is recorded");
     // or masked when the next attempt begins.
     let again = scene.begin("plan", Opcode::RunAgent);
     assert!(again.path().ends_with("plan/2"), "{}", again.path().display());
