@@ -173,7 +173,11 @@ impl Engine<'_> {
         };
         if snapshot.context.generation != scene.context.generation {
             // The files there are saved, but not on the branch.
-            let why = format!("what it left could not be committed: {}", snapshot.mended.join("; "));
+            let cause = match &snapshot.mended[..] {
+                [] => "another command put its worktree back meanwhile".to_owned(),
+                mended => mended.join("; "),
+            };
+            let why = format!("what it left could not be committed: {cause}");
             match carried.outcome {
                 Outcome::Completed => (carried.outcome, carried.evidence) = (Outcome::Error, why),
                 _ => carried.evidence = format!("{}; {why}", carried.evidence),

@@ -11,7 +11,7 @@ use crate::fsutil::{self, FileLock};
 use super::Workspaces;
 use super::context::Context;
 use super::record::{Record, Values, key_and_worktree, read};
-use super::refusal::Refusal;
+use super::refusal::{Refusal, Why};
 
 /// What there was before a live step.
 const LIVE: &str = "workspace-live.json";
@@ -38,6 +38,16 @@ impl Workspaces<'_> {
         fsutil::clear_odd(&file).map_err(|error| because(&error))?;
         self.take_notes(context);
         FileLock::replace(&file, &text).map(|lock| Live { _lock: lock }).map_err(|error| because(&error))
+    }
+
+    /// Refuses what would take the worktree away from a step that is live in it.
+    pub fn check_rests(&self, context: &Context, instead: &str) -> Result<(), Refusal> {
+        let file = self.directory(context).join(LIVE);
+        if !matches!(FileLock::try_acquire(&file), Ok(None)) {
+            return Ok(());
+        }
+        let message = format!("a step works in {}; nothing was changed", context.handle());
+        Err(Refusal::new(Why::Conflict, message).hint(instead))
     }
 
     /// Why a step waits for another one that is live on this host: hooks or settings are not as they were before that.

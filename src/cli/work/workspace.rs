@@ -213,11 +213,19 @@ pub(crate) fn run(app: &App, arguments: &Workspace) -> Result<Exit, Error> {
             } else {
                 workspace::find_or_take(&workspaces, &options.one.workspace, fetch)?
             };
+            let undo = if options.undo { " --undo" } else { "" };
+            let slug = &context.slug;
+            workspaces.check_rests(
+                &context,
+                &format!("`aynig flow rollback {slug}{undo}` ends the step before that"),
+            )?;
             roll_back(&workspaces, &context, options.undo, json)?;
         }
         WorkspaceVerb::Remove(options) => {
             let context = find(&options.one)?;
             let removal = if options.apply {
+                let stop = format!("`aynig flow stop {}` ends it", context.slug);
+                workspaces.check_rests(&context, &stop)?;
                 workspaces.remove(&context)?
             } else {
                 workspaces.preview_removal(&context)?

@@ -87,6 +87,7 @@ mod server;
 mod sessions;
 mod set_back;
 mod steered;
+mod taken_away;
 mod telling;
 mod trust;
 mod unable;
