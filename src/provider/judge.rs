@@ -126,7 +126,7 @@ pub(super) fn judge(
         None => {
             let ended = exit_words(exit);
             let words = format!("{ended} without the message that ends a turn, so the turn failed");
-            Verdict::new(How::Failed, with_stderr(words, stderr) + &opening.words(provider, false))
+            Verdict::new(How::Failed, with_stderr(words + &opening.words(provider, false), stderr))
         }
     }
 }

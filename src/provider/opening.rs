@@ -60,14 +60,16 @@ impl Opening {
             }
         };
         let name = &provider.name;
-        match provider.kind {
-            _ if self.is_spoken || (lines.is_empty() && !is_mute) => lines,
-            Kind::Text => lines,
+        // First, since texts are cut at their ends.
+        let hint = match provider.kind {
+            _ if self.is_spoken || (lines.is_empty() && !is_mute) => String::new(),
+            Kind::Text => String::new(),
             Kind::Jsonl => format!(
-                "{lines}; a program that prints plain text needs `git config aynig.provider.{name}.protocol text`"
+                "; a program that prints plain text needs `git config aynig.provider.{name}.protocol text`"
             ),
-            Kind::Claude | Kind::Codex | Kind::Acp => format!("{lines}; {}", of_its_own(name)),
-        }
+            Kind::Claude | Kind::Codex | Kind::Acp => format!("; {}", of_its_own(name)),
+        };
+        hint + &lines
     }
 }
 
