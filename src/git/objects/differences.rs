@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bstr::{BString, ByteSlice};
+use bstr::BString;
 
 use crate::contract::ids::CommitId;
 use crate::git::objects::commits::CommitError;
@@ -37,15 +37,13 @@ impl Repo {
         let mut paths: Vec<BString> = there.into_iter().chain(back).map(|(path, _)| path).collect();
         paths.sort();
         paths.dedup();
-        let entry = |tree, path: &BString| {
-            let found = self.entry(tree, path.as_bstr())?;
-            Ok::<_, CommitError>(
-                found.filter(|(mode, _)| *mode != super::landed::TREE).map(|(mode, id)| (mode, ours(&id))),
-            )
+        let (mut before, mut after) = (self.entries_by_path(old), self.entries_by_path(new));
+        let file = |found: Option<(u16, gix::ObjectId)>| {
+            found.filter(|(mode, _)| *mode != super::landed::TREE).map(|(mode, id)| (mode, ours(&id)))
         };
         paths
             .into_iter()
-            .map(|path| Ok(Difference { old: entry(old, &path)?, new: entry(new, &path)?, path }))
+            .map(|path| Ok(Difference { old: file(before.at(&path)?), new: file(after.at(&path)?), path }))
             .collect()
     }
 

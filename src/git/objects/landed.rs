@@ -6,17 +6,19 @@
 //! `None`. Writes nothing. Trees are compared in this process; the `git` program is called for
 //! patches and for refs that contain a commit.
 
-use bstr::{BStr, BString, ByteSlice};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+
+use bstr::{BString, ByteSlice};
 use gix::ObjectId;
 
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::layout::{BRANCHES, FETCHED, TRACKED};
 use crate::fsutil;
-use crate::git::objects::access::again;
 use crate::git::objects::commits::CommitError;
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::refs::cas::RefError;
-use crate::git::repo::open::{Repo, gits, gix_chain};
+use crate::git::repo::open::{Repo, gits};
 
 /// The most paths passed to `git log`.
 const MAX_PATHS: usize = 200;
@@ -51,6 +53,32 @@ pub enum LandedError {
 
 /// A path, and a tree's entry there: its mode and object; `None` if it has none.
 type Change = (BString, Option<(u16, ObjectId)>);
+
+/// The entries of one directory, by name.
+type Entries = BTreeMap<BString, (u16, ObjectId)>;
+
+/// Finds entries of one tree by path. Each directory is read once, since one with many files is slow to read.
+pub(super) struct EntriesByPath<'r> {
+    repo: &'r Repo,
+    root: ObjectId,
+    read: HashMap<ObjectId, Entries>,
+}
+
+impl EntriesByPath<'_> {
+    /// The mode and the object at a path; `None` if the tree has none.
+    pub(super) fn at(&mut self, path: &BString) -> Result<Option<(u16, ObjectId)>, CommitError> {
+        let mut found = Some((TREE, self.root));
+        for part in path.split_str("/") {
+            let Some((TREE, tree)) = found else { return Ok(None) };
+            let entries = match self.read.entry(tree) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => place.insert(self.repo.entries(Some(tree))?),
+            };
+            found = entries.get(part.as_bstr()).copied();
+        }
+        Ok(found)
+    }
+}
 
 impl Repo {
     /// The full ref name of a branch, local or fetched from a remote, from which `commit` is
@@ -95,26 +123,24 @@ impl Repo {
     }
 
     fn holds(&self, tree: CommitId, changes: &[Change]) -> Result<bool, CommitError> {
+        let mut there = self.entries_by_path(tree);
         for (path, wanted) in changes {
-            if self.entry(tree, path.as_bstr())? != *wanted {
+            if there.at(path)? != *wanted {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    pub(super) fn entry(&self, tree: CommitId, path: &BStr) -> Result<Option<(u16, ObjectId)>, CommitError> {
-        let unreadable = |error: &gix::Error| CommitError::Unreadable { id: tree, why: gix_chain(error) };
-        let look = || self.tree(gits(tree))?.lookup_entry(path.split_str("/"));
-        let found = again(look).map_err(|error| unreadable(&error))?;
-        Ok(found.map(|entry| (entry.mode().value(), entry.object_id())))
+    pub(super) fn entries_by_path(&self, tree: CommitId) -> EntriesByPath<'_> {
+        EntriesByPath { repo: self, root: gits(tree), read: HashMap::new() }
     }
 
     /// The paths that only the second tree has.
     pub(crate) fn new_paths(&self, old: CommitId, new: CommitId) -> Result<Vec<BString>, CommitError> {
-        let mut found = Vec::new();
+        let (mut found, mut known) = (Vec::new(), self.entries_by_path(old));
         for (path, entry) in self.changes(old, new)? {
-            if entry.is_some() && self.entry(old, path.as_bstr())?.is_none() {
+            if entry.is_some() && known.at(&path)?.is_none() {
                 found.push(path);
             }
         }
@@ -124,8 +150,9 @@ impl Repo {
     /// Whether a tree has a file that none of the `others` has with the same contents at its path.
     pub(crate) fn has_more(&self, tree: CommitId, others: [CommitId; 2]) -> Result<bool, CommitError> {
         let [one, other] = others;
+        let mut there = self.entries_by_path(other);
         for (path, entry) in self.changes(one, tree)? {
-            if entry.is_some() && self.entry(other, path.as_bstr())? != entry {
+            if entry.is_some() && there.at(&path)? != entry {
                 return Ok(true);
             }
         }
@@ -177,10 +204,7 @@ impl Repo {
         Ok(())
     }
 
-    fn entries(
-        &self,
-        tree: Option<ObjectId>,
-    ) -> Result<std::collections::BTreeMap<BString, (u16, ObjectId)>, CommitError> {
+    fn entries(&self, tree: Option<ObjectId>) -> Result<Entries, CommitError> {
         let entries = tree.map_or(Ok(Vec::new()), |tree| self.entries_of(tree))?;
         Ok(entries.into_iter().map(|entry| (entry.name, (entry.mode.value(), entry.id))).collect())
     }
