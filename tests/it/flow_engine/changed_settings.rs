@@ -68,6 +68,8 @@ fn a_list_of_ignored_files_that_a_step_writes_breaks_the_policy_and_is_put_back(
         ("info/exclude", "echo '* hidden-value' >$F; echo bad >>$F"),
         ("info/attributes", "echo '* hidden-value' >$F"),
         ("info/exclude", "rm -f $F; mkfifo $F"),
+        ("info/grafts", "mkfifo $F"),
+        ("info/grafts", "git rev-parse HEAD >$F"),
     ] {
         let repo =
             scene(&format!("D=$(git rev-parse --git-common-dir); mkdir -p $D/info; F=$D/{name}; {write}"));

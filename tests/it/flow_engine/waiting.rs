@@ -18,7 +18,7 @@ fn pipes_among_the_files_of_git_stop_no_run() {
         "mkfifo .gitattributes",
         "mkfifo $D/refs/heads/other $D/refs/tags/other $D/refs/aynig/other",
         "mkfifo $D/packed-refs",
-        "mkfifo $D/config.worktree; mkdir -p $D/info; mkfifo $D/info/grafts",
+        "mkfifo $D/config.worktree $D/description.other",
         "mkfifo $D/shallow $D/objects/info/alternates; rm -f $D/index; mkfifo $D/index",
         object,
     ] {
