@@ -129,6 +129,19 @@ pub enum LedgerError {
         /// What helps.
         hint: String,
     },
+    /// A commit of the run is not in this clone, nor at the remote.
+    #[error(
+        "commit {commit} of run {slug} is neither here nor at {remote}; nothing was written: in a clone that has it, \
+         `git push {remote} {commit}:refs/tags/aynig-{}` brings it there", .commit.short()
+    )]
+    Absent {
+        /// The slug of the run.
+        slug: Slug,
+        /// The remote that decides the run.
+        remote: RemoteName,
+        /// The commit.
+        commit: CommitId,
+    },
     /// The remote could not be asked, or did not take the operation.
     #[error("{remote}, where the run is decided, did not take the operation")]
     Unmoved {

@@ -54,7 +54,7 @@ impl Masks {
         let named = settings.filter(|one| one.name.eq_ignore_ascii_case("secrets"));
         let names = named.filter_map(|one| one.value);
         let values = names.filter_map(|name| std::env::var(name.trim()).ok()).collect();
-        let text = if base.bytes().all(|byte| byte == b'0') { String::new() } else { read(repo, base)? };
+        let text = if has_base(base) { read(repo, base)? } else { String::new() };
         Self::new(values, &text)
     }
 
@@ -181,6 +181,11 @@ pub fn replicate(repo: &Repo, place: &Place) -> Result<Replicate, LedgerError> {
         Some(replicate) => Ok(replicate),
         None => Err(LedgerError::Masks(format!("aynig.replicate = {text}: write all, summary or none"))),
     }
+}
+
+/// Whether a run has this base: one of zeros is none.
+pub(super) fn has_base(base: &str) -> bool {
+    base.bytes().any(|byte| byte != b'0')
 }
 
 /// The file with expressions of a commit. Empty if there is none.

@@ -14,6 +14,7 @@
 //! | [`tip`] | the newest commit, and its state |
 //! | [`place`] | where a run is decided: this repository or a remote |
 //! | [`operate`] | carries out operations |
+//! | `bring` | fetches the base and the work of a run where a clone lacks them |
 //! | `take_back` | takes back what a step did to the refs of its run |
 //! | [`content`] | contents of artifacts |
 //! | [`archive`] | the runs that were deleted |
@@ -27,6 +28,7 @@
 //! | [`error`] | what can go wrong |
 
 pub mod archive;
+mod bring;
 pub mod check;
 pub mod content;
 pub mod deletion;
@@ -43,6 +45,7 @@ mod take_back;
 pub mod tip;
 pub mod watch;
 
+pub use bring::bring;
 pub use content::Content;
 pub use error::LedgerError;
 pub use masks::Masks;

@@ -9,9 +9,10 @@ use std::time::Duration;
 use bstr::{BString, ByteSlice};
 
 use super::archive;
+use super::bring::bring;
 use super::content::{self, Content};
 use super::error::{LedgerError, SetBack};
-use super::masks::Masks;
+use super::masks::{Masks, has_base};
 use super::message::{self, MAX_MESSAGE};
 use super::place::Place;
 use super::set_back;
@@ -135,6 +136,9 @@ impl<'r> Ledger<'r> {
         repo.release_dead_locks();
         let tip = here(repo, run)?;
         let place = Place::of(repo, run, &tip.state.run.decided_by)?;
+        let base = CommitId::parse_hex(tip.state.run.base_sha.as_bytes());
+        let base = base.filter(|_| has_base(&tip.state.run.base_sha));
+        bring(repo, &place, &tip.state.run, base.as_slice())?;
         let masks = Masks::of(repo, &tip.state.run.base_sha)?;
         Ok(Self { repo, place, run, tip, rules: Rules::default(), masks, contents: BTreeMap::new() })
     }

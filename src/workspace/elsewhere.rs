@@ -17,7 +17,7 @@ use crate::git::contents::rescue::Situation;
 use crate::git::worktrees::directory::occupied;
 use crate::git::{RefChange, Swap};
 use crate::ledger::tip::ledger_ref;
-use crate::ledger::{Ledger, LedgerError, Place, Tip, archive, runs};
+use crate::ledger::{Ledger, LedgerError, Place, Tip, archive, bring, runs};
 use crate::model::ids::RunId;
 use crate::model::run::DecidedBy;
 use crate::model::workspace::{Workspace, WorkspaceStatus};
@@ -296,6 +296,7 @@ impl Workspaces<'_> {
         let published =
             self.repo.read_ref(work_ref(&id, &name).as_bstr()).map_err(|error| because(&error))?;
         let head = published.or(here).or_else(|| CommitId::parse_hex(&known.head_sha));
+        bring(self.repo, ledger.place(), run, head.as_slice())?;
         let head = head.filter(|head| self.repo.commit(*head).is_ok()).ok_or_else(missing)?;
         if occupied(&context.worktree_path) {
             let message = format!("something is at {}; nothing was changed", context.worktree_path.display());

@@ -81,6 +81,7 @@ impl From<LedgerError> for Refusal {
             | LedgerError::Unsaved { .. }
             | LedgerError::Identity { .. }
             | LedgerError::Masks(_)
+            | LedgerError::Absent { .. }
             | LedgerError::Worktrees(_) => Why::Setup,
         };
         error.mends().into_iter().fold(Self::new(why, error_chain(&error)), Self::hint)

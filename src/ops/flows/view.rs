@@ -11,18 +11,16 @@ use super::standing::{End, Place, Standing};
 use super::{driver, driver_row, is_alone, stands, step_of, waiting_for};
 use crate::clock;
 use crate::contract::ids::CommitId;
-use crate::contract::layout::WORKS;
 use crate::contract::unable::Unable;
 use crate::engine::record::manifest::Manifest;
 use crate::engine::record::project::context;
 use crate::engine::record::{attempts, project};
 use crate::flow::due::{end_word, is_interrupted};
 use crate::git::Repo;
-use crate::git::remote::{PATIENCE, RemoteError};
 use crate::journal::artifacts::{is_here, place};
 use crate::journal::directory::RunDirectory;
 use crate::journal::sync;
-use crate::ledger::{Place as LedgerPlace, Tip};
+use crate::ledger::{LedgerError, Place as LedgerPlace, Tip, bring};
 use crate::model::ids::RunId;
 use crate::model::state::State;
 use crate::model::step::{Opcode, Outcome, Step};
@@ -201,7 +199,10 @@ pub fn show(
     if let Err(error) = written {
         trouble(&format!("{}; the ledger is shown", error_chain(&error)));
     }
-    if let Err(error) = bring_work(repo, &tip.state) {
+    // An archived work may be nowhere else.
+    if let Err(error) = bring_work(repo, &tip.state)
+        && !matches!(error, LedgerError::Absent { .. })
+    {
         trouble(&format!("the newest commits of the work are not here: {}", error_chain(&error)));
     }
     let branch = driver(repo, &tip.state.run.slug)?;
@@ -212,14 +213,9 @@ pub fn show(
 }
 
 /// Fetches the newest commit of the work of a run, if the remote that decides the run has it and this clone does not.
-fn bring_work(repo: &Repo, state: &State) -> Result<(), RemoteError> {
-    let Some(head) = head(state).filter(|head| repo.commit(*head).is_err()) else { return Ok(()) };
-    let Ok(LedgerPlace::Remote(remote)) = LedgerPlace::of(repo, state.run.id, &state.run.decided_by) else {
-        return Ok(());
-    };
-    tracing::debug!(%head, "fetching the work of a run");
-    let works = format!("{WORKS}{}/", state.run.id);
-    repo.fetch_refs(&remote, &[(&works, &works)], PATIENCE)
+fn bring_work(repo: &Repo, state: &State) -> Result<(), LedgerError> {
+    let Ok(place) = LedgerPlace::of(repo, state.run.id, &state.run.decided_by) else { return Ok(()) };
+    bring(repo, &place, &state.run, head(state).as_slice())
 }
 
 /// The commit of the work of a run that its open gate asks about, else the newest one, as its ledger has it.

@@ -40,7 +40,9 @@ impl From<LedgerError> for Error {
             | LedgerError::Ref(_)
             | LedgerError::Unsaved { .. }
             | LedgerError::Identity { .. } => new(Kind::Setup).hint("`git fsck` may tell more"),
-            LedgerError::Masks(_) | LedgerError::Worktrees(_) => new(Kind::Setup),
+            LedgerError::Masks(_) | LedgerError::Absent { .. } | LedgerError::Worktrees(_) => {
+                new(Kind::Setup)
+            }
         }
     }
 }

@@ -91,6 +91,7 @@ mod taken_away;
 mod telling;
 mod trust;
 mod unable;
+mod unfetched;
 mod validators;
 mod waiting;
 mod whole;
