@@ -56,15 +56,22 @@ impl Place {
                 let exact = remotes.iter().filter(|name| repo.address_of(name).as_ref() == Some(wanted)).min();
                 let found = exact
                     .or_else(|| remotes.iter().filter(|name| Self::is_remote(repo, name, decided_by)).min());
-                found.cloned().map(Self::Remote).ok_or_else(|| elsewhere(mends(repo, &remotes, wanted)))
+                found.cloned().map(Self::Remote).ok_or_else(|| {
+                    let own = repo.common_dir().to_str();
+                    elsewhere(match own.is_some_and(|own| repo.is_one_repository(own, wanted)) {
+                        true => "that is this repository: type the command in a clone of it".to_owned(),
+                        false => mends(repo, &remotes, wanted),
+                    })
+                })
             }
         }
     }
 
-    /// Whether a remote is the place that a ledger names, however its address is spelt.
+    /// Whether a remote is the place that a ledger names, however its address is spelt, or was it before it moved.
     pub(super) fn is_remote(repo: &Repo, remote: &RemoteName, decided_by: &DecidedBy) -> bool {
         let DecidedBy::Remote(wanted) = decided_by else { return false };
-        repo.address_of(remote).is_some_and(|address| repo.is_one_repository(&address, wanted))
+        let addresses = repo.address_of(remote).into_iter().chain(former(repo, remote));
+        addresses.into_iter().any(|address| repo.is_one_repository(&address, wanted))
     }
 
     /// The error for a ledger at a remote that does not decide it.
@@ -90,18 +97,34 @@ fn where_it_is(decided_by: &DecidedBy) -> String {
     }
 }
 
+/// The setting of a remote with an address that it had before it moved. It may have several.
+const FORMER: &str = "aynigFormerUrl";
+
+/// The addresses that a remote had before it moved.
+fn former(repo: &Repo, remote: &RemoteName) -> Vec<String> {
+    let key = format!("{remote}.{FORMER}");
+    let settings = repo.settings("remote").into_iter();
+    settings.filter(|one| one.name.eq_ignore_ascii_case(&key)).filter_map(|one| one.value).collect()
+}
+
 /// What to type if a repository has only remotes with other addresses.
 fn mends(repo: &Repo, remotes: &[RemoteName], wanted: &str) -> String {
     let wanted_word = shell_quote(wanted);
     let add = format!("`git remote add NAME {wanted_word}` adds it");
+    let moved = |name: &str| format!("`git config --add remote.{name}.{FORMER} {wanted_word}`");
     match remotes {
         [only] => {
             let address = repo.address_of(only).unwrap_or_default();
             format!(
-                "if {address} is the same repository, `git remote set-url {only} {wanted_word}` says so; if not, {add}"
+                "if {address} is the same repository, `git remote set-url {only} {wanted_word}` says so, or {} if it \
+                 has moved from there; if not, {add}",
+                moved(only.as_str())
             )
         }
-        _ => format!("no remote of this repository has this address: {add}"),
+        _ => format!(
+            "no remote of this repository has this address: {add}, or {} if it has moved to that of NAME",
+            moved("NAME")
+        ),
     }
 }
 

@@ -159,6 +159,11 @@ fn until_reconfigured(app: &App, arguments: &Run, before: &mut Before) -> Result
     {
         narrator.note(&words);
     }
+    if !before.begun
+        && let Some((what, hint)) = flows::moved(&repo, authority)?
+    {
+        ui::warn(&ui::sanitize(&format!("{what}: {hint}")));
+    }
     if let Some(unset) = authority::unset(&repo, authority) {
         let at = Some((unset.there.clone(), unset.head));
         feed.publish(&Notice::Warning { branch: None, at, warning: unset.warning() });

@@ -33,7 +33,7 @@ use crate::flow::due::is_parked;
 use crate::flow::verdict::is_undone;
 use crate::git::Repo;
 use crate::journal::directory::RunDirectory;
-use crate::ledger::{Place as LedgerPlace, Tip, content, runs as ledgers, set_back};
+use crate::ledger::{LedgerError, Place as LedgerPlace, Tip, content, runs as ledgers, set_back};
 use crate::model::ids::{RunId, Slug};
 use crate::model::run::{DecidedBy, Run, RunKind};
 use crate::model::state::State;
@@ -110,6 +110,25 @@ pub fn alone(repo: &Repo, authority: &Authority) -> Result<Option<String>, Error
             carries_on(first)
         )
     }))
+}
+
+/// A run whose driver the remote has, and which is decided at another address: the remote may have moved. Returns what is
+/// so, and what to type.
+pub fn moved(repo: &Repo, authority: &Authority) -> Result<Option<(String, String)>, Error> {
+    let Some(remote) = authority.source() else { return Ok(None) };
+    for (id, head) in ledgers::all(repo)? {
+        let Ok(Tip { state: State { run, .. }, .. }) = Tip::read_run(repo, id, head) else { continue };
+        if run.kind != RunKind::Flow || run.status.is_ended() {
+            continue;
+        }
+        let elsewhere = LedgerPlace::of(repo, id, &run.decided_by);
+        if let Err(LedgerError::Elsewhere { place, hint, .. }) = elsewhere
+            && matches!(repo.fetched_head(remote, &driver(repo, &run.slug)?), Ok(Some(_)))
+        {
+            return Ok(Some((format!("{remote} has run {}, which is decided {place}", run.slug), hint)));
+        }
+    }
+    Ok(None)
 }
 
 /// The command that carries a run of this clone alone on.

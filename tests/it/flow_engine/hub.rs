@@ -117,3 +117,52 @@ fn a_host_whose_remote_is_another_place_hands_the_driver_back() {
     assert!(whole.contains("git remote set-url origin"), "{whole}\n{}", told(&output));
     assert!(!whole.contains("stalled"), "{whole}");
 }
+
+/// CONTRACT 16.4
+#[test]
+fn a_hub_that_moved_is_the_same_place_after_the_line_that_is_printed() {
+    let hub = Hub::new();
+    let one = hub.clone_by(&hub.path);
+    let run = start(&one, &flow("ask", GATE));
+    one.aynig_ok(["run", "--drain"]);
+    let moved = hub.whole.beside("moved.git");
+    std::fs::rename(&hub.path, &moved).expect("a new place");
+    let moved = moved.to_str().expect("UTF-8");
+    one.git(["remote", "set-url", "origin", moved]);
+    let line = format!("git config --add remote.origin.aynigFormerUrl {}", hub.path);
+    let warned = told(&one.aynig_ok(["run", "--drain"]));
+    assert_eq!(warned.matches(&line).count(), 1, "{warned}");
+    let other = hub.clone_by(moved);
+    for clone in [&one, &other] {
+        let checked = out(&clone.aynig(["doctor"]));
+        assert!(clone.path == other.path || checked.contains(&line), "{checked}");
+        clone.aynig(["flow", "list"]);
+        let verb = if clone.path == one.path { "approve" } else { "show" };
+        let words = told(&clone.aynig(["flow", verb, &run.slug]));
+        assert!(clone.path == other.path || words.contains(&line), "{words}");
+        assert!(told(&clone.aynig(["flow", "list"])).contains(&line) || clone.path == one.path);
+        clone.git(line.split(' ').skip(1));
+        assert!(!told(&clone.aynig(["run", "--drain"])).contains(&line));
+        assert!(!out(&clone.aynig(["doctor"])).contains(&line));
+    }
+    other.aynig_ok(["flow", "approve", &run.slug]);
+    one.aynig_ok(["run", "--drain"]);
+    assert_eq!(end(&other, &run), ["completed", "succeeded", "completed"]);
+    // A new run has the new address, which is that of both.
+    let new = start(&one, &flow("ask", GATE));
+    other.aynig_ok(["run", "--drain"]);
+    other.aynig_ok(["flow", "approve", &new.slug]);
+}
+
+/// CONTRACT 16.4
+#[test]
+fn the_hub_itself_is_not_a_remote_of_its_own() {
+    let hub = Hub::new();
+    let one = hub.clone_by(&hub.path);
+    let run = start(&one, &flow("ask", GATE));
+    one.aynig_ok(["run", "--drain"]);
+    let inside = one.aynig(["-C", &hub.path, "flow", "approve", &run.slug]);
+    let words = told(&inside);
+    assert!(inside.status.code() == Some(1) && words.contains("in a clone"), "{words}");
+    assert!(!words.contains("git remote add"), "{words}");
+}

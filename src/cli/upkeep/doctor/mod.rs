@@ -93,6 +93,7 @@ pub(crate) fn run(process: &Process, arguments: &Doctor) -> Result<Exit, Error> 
             findings.extend(surroundings::path(&repo));
             findings.extend(looked.findings);
             findings.extend(leftovers::check(&repo, process));
+            findings.extend(runs::moved(&repo, looked.authority.as_ref()));
             findings.extend(runs::check(&repo));
         }
     }

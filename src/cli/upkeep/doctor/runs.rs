@@ -1,11 +1,22 @@
 //! Checks of orchestrated runs: their versions, their ledgers, and their files on this host.
 
 use aynig::git::Repo;
+use aynig::ops::flows;
 use aynig::ops::runs::RunId;
 use aynig::ops::runs::leftovers::{Condition, condition};
+use aynig::runner::authority::Authority;
 use aynig::runner::pluralize;
 
 use crate::cli::upkeep::doctor::Finding;
+
+/// Names a run that the deciding remote has, and does not decide by its address.
+pub(crate) fn moved(repo: &Repo, authority: Option<&Authority>) -> Option<Finding> {
+    const CHECK: &str = "address";
+    match authority.map(|authority| flows::moved(repo, authority))? {
+        Ok(moved) => moved.map(|(what, hint)| Finding::warning(CHECK, what, hint)),
+        Err(error) => Some(Finding::of(CHECK, error)),
+    }
+}
 
 /// Checks the runs; reports nothing if there are none.
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
