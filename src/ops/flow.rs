@@ -10,12 +10,15 @@ use bstr::ByteSlice;
 use super::error::Error;
 use super::settings::providers::kind;
 use crate::contract::ids::CommitId;
+use crate::contract::layout::HEADS;
 use crate::flow::base::{Found, MAX_FILE, compare, paths};
 use crate::flow::document::{Act, Evaluate, Flow, Judge};
 use crate::flow::fault::{Note, Place, Severity};
 use crate::flow::yaml::MAX_BYTES;
 use crate::git::Repo;
 use crate::git::objects::revspec::Content;
+use crate::ledger::{Tip, runs};
+use crate::words::shell_quote;
 
 /// Reads a flow file, or standard input for `-`. Reads one byte more than a flow may have at most.
 pub fn read(start: &Path, file: &Path) -> Result<Vec<u8>, Error> {
@@ -45,6 +48,30 @@ pub fn base(repo: &Repo, name: &str) -> Result<(String, CommitId), Error> {
         }
         Error::usage(format!("--base: {error}")).hint("`git for-each-ref` lists the refs there are")
     })
+}
+
+/// Refuses HEAD as the base where the work branch of a run is checked out, as in its worktree (CONTRACT 20.1).
+pub fn not_of_a_run(repo: &Repo, name: &str) -> Result<(), Error> {
+    if name != "HEAD" {
+        return Ok(());
+    }
+    let (full, _) = base(repo, name)?;
+    let Some(branch) = full.strip_prefix(HEADS) else { return Ok(()) };
+    for (id, head) in runs::all(repo)? {
+        let Ok(Tip { state, .. }) = Tip::read_workspaces(repo, id, head) else { continue };
+        if state.workspaces.values().all(|workspace| workspace.branch_name != branch) {
+            continue;
+        }
+        let main = repo.default_branch(None).map(|main| shell_quote(&main.to_string()));
+        let (slug, branch) = (&state.run.slug, shell_quote(branch));
+        let message = format!("HEAD is {branch}, the work of run {slug}; nothing was started");
+        let own = format!("`--base {branch}` begins with the work of run {slug}");
+        return Err(match main {
+            Some(main) => Error::usage(message).hint(format!("`--base {main}` begins with {main}")).hint(own),
+            None => Error::usage(message).hint(own),
+        });
+    }
+    Ok(())
 }
 
 /// The limits of a flow that the agents of its steps cannot keep, since their providers report neither tokens nor cost

@@ -16,7 +16,7 @@ use aynig::model::state::State;
 use aynig::ops::app::App;
 use aynig::ops::engine::{self, Ended, Granted, Order, Reply, Started, Wish};
 use aynig::ops::error::Error;
-use aynig::ops::flow::{against_base, read, uncommitted, unreported};
+use aynig::ops::flow::{against_base, not_of_a_run, read, uncommitted, unreported};
 use aynig::ops::flows;
 use aynig::ops::flows::view::show as view;
 use aynig::ops::runs;
@@ -117,6 +117,7 @@ fn opened<'a>(app: &'a App, repo: &'a Repo) -> Result<Engine<'a>, Error> {
 fn start(app: &App, repo: &Repo, options: &FlowStart) -> Result<Exit, Error> {
     engine::persons_only("starting a run")?;
     let bytes = read(&app.process.start, &options.flow_file)?;
+    not_of_a_run(repo, &options.base)?;
     let Checked { flow, mut notes } = flow::check(&bytes);
     let mut base = None;
     if let Some(flow) = &flow {

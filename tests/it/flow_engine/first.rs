@@ -124,3 +124,26 @@ fn what_fails_before_a_step_has_begun_is_handed_back_and_not_counted() {
     assert!(message.contains("dwp-state: flow-step") && message.contains("aynig-unable:"), "{message}");
     assert!(message.contains("index.lock"), "{message}");
 }
+
+/// CONTRACT 20.1
+#[test]
+fn a_run_does_not_begin_with_the_work_of_another_one_unasked() {
+    let repo = super::agent::with_agent(super::back::APPENDS);
+    let text = flow("one", super::back::TWO);
+    let run = start(&repo, &text);
+    repo.aynig_ok(["run", "--drain"]);
+    let file = repo.path.join(".git/flow.yaml");
+    let begin = |more: &[&str]| {
+        let mut command = repo.aynig_command();
+        command.current_dir(&run.worktree).args(["flow", "start"]).arg(&file).args(more);
+        command.output().expect("it runs")
+    };
+    let typed = format!("--base {}", run.work);
+    assert_refused(&begin(&["--base", "HEAD"]), 2, &["nothing was started"]);
+    assert_refused(&begin(&[]), 2, &[&format!("run {}", run.slug), "`--base main`", &typed]);
+    assert_eq!(out(&repo.aynig_ok(["flow", "list"])).lines().filter(|line| line.contains("ask")).count(), 1);
+    for base in ["main", &run.work] {
+        let begun = begin(&["--base", base]);
+        assert!(begun.status.success(), "{base}: {}", told(&begun));
+    }
+}
