@@ -27,7 +27,11 @@ pub(super) fn answered(flow: &Flow, state: &State, asked: &Approval, given: &Giv
     };
     let word = if resolution.status == Answer::Denied { "rejected" } else { "approved" };
     let first = now.resolved_by.as_ref().map_or_else(|| "nobody".to_owned(), name_of);
-    if asked.resolution.is_some() {
+    // Another answer may have been first, and this one changed nothing.
+    let counts = |by: &By| by.is_same_person(&given.by);
+    let is_counted =
+        now.resolved_by.as_ref().is_some_and(counts) || now.consents.iter().any(|one| counts(&one.by));
+    if asked.resolution.is_some() || !is_counted {
         return vec![format!("{step} was {word} already, by {first}; nothing was changed")];
     }
     let mut said = vec![format!("{step}: {word} by {name}{}", signed(&given.by))];

@@ -1,6 +1,9 @@
 //! Answers of commands about a run that has nothing to do for them.
 
+use std::os::unix::fs::PermissionsExt;
+
 use super::agent::with_agent;
+use super::gate::{clone, push_answer};
 use super::lease::kill_in_step;
 use super::*;
 
@@ -275,4 +278,58 @@ fn the_columns_of_the_list_stand_below_each_other() {
     assert!(places.len() == 2 && places[0].is_some() && places[0] == places[1], "{listed}");
     let headed = listed.lines().map(|line| line.find(" s ")).collect::<Vec<_>>();
     assert_eq!(headed[0], headed[1], "{listed}");
+}
+
+/// CONTRACT 20.6
+#[test]
+fn an_approval_that_lost_a_race_names_the_one_that_counts() {
+    let hub = Repo::new();
+    let [one, other] = ["one@example.com", "other@example.com"].map(|email| clone(&hub, email));
+    other.git(["config", "user.name", "Cleo"]);
+    let run = start(&one, &flow("ask", GATE));
+    one.aynig_ok(["run", "--drain"]);
+    // The other approval is carried out while the hub takes the first one.
+    let hook = hub.path.join(".git/hooks/pre-receive");
+    let (beside, program) = (hub.beside("answers").display().to_string(), binary());
+    let script = format!(
+        "#!/bin/sh\ncat >/dev/null; mkdir {beside} 2>/dev/null || exit 0\n\
+         unset GIT_DIR GIT_QUARANTINE_PATH GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_PREFIX\n\
+         {} -C {} flow approve {} --comment mine >{beside}/said 2>&1\nexit 0\n",
+        program.display(),
+        other.path.display(),
+        run.slug
+    );
+    std::fs::create_dir_all(hook.parent().expect("a directory")).expect("a directory");
+    std::fs::write(&hook, script).expect("a hook");
+    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).expect("a program");
+    let late = told(&one.aynig_ok(["flow", "approve", &run.slug, "--comment", "yes"]));
+    let first = std::fs::read_to_string(hub.beside("answers/said")).expect("the other answer");
+    assert!(first.contains("ask: approved by Cleo"), "{first}");
+    assert!(late.contains("ask was approved already, by Cleo") && !late.contains("is next"), "{late}");
+    one.aynig_ok(["run", "--drain"]);
+    let events = out(&one.aynig_ok(["orch", "events", &run.id, "--json"]));
+    assert_eq!(events.matches("approval.resolved").count(), 1, "{events}");
+}
+
+/// CONTRACT 20.14, 20.26
+#[test]
+fn an_answer_that_was_pushed_and_waits_is_shown() {
+    let hub = Repo::new();
+    let [one, other] = ["one@example.com", "other@example.com"].map(|email| clone(&hub, email));
+    other.git(["config", "user.name", "Cleo"]);
+    let run = start(&one, &flow("ask", GATE));
+    one.aynig_ok(["run", "--drain"]);
+    let seen = one.head(&run.work);
+    let trailers = format!("aynig-gate: result\naynig-answer: approved\naynig-tree: {seen}");
+    push_answer(&other, &hub, &run, &trailers);
+    for shows in [&["flow", "show", &run.slug][..], &["flow", "list"], &["status", "--all"]] {
+        let words = told(&one.aynig(shows.iter().copied()));
+        assert!(
+            words.contains("an answer of Cleo") && words.contains("was pushed, and waits"),
+            "{shows:?}: {words}"
+        );
+        assert!(words.contains("aynig run") && !words.contains("flow approve"), "{shows:?}: {words}");
+    }
+    one.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&one, &run), ["ask gate_approved STOP"]);
 }
