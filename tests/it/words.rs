@@ -97,6 +97,8 @@ fn a_mistyped_subcommand_is_asked_about_and_hidden_calls_are_not_offered() {
         (&["statsu"][..], "status"),
         (&["rnu"], "run"),
         (&["-q", "lgo", "--json"], "log"),
+        (&["approve", "r"], "flow approve"),
+        (&["publsh", "r"], "publish"),
         (&["workspace", "rmove"], "remove"),
         (&["workspace", "lsit"], "list"),
     ] {

@@ -436,6 +436,10 @@ fn stands(
             .filter(|last| is_parked(last))
             .and_then(|last| last.evidence.as_deref()),
         uncounted: row.and_then(uncounted),
+        pushed: row
+            .and_then(|row| row.deferred.as_ref())
+            .filter(|one| one.wake && one.stuck.is_none())
+            .map(|one| one.sender.as_str()),
         held: set_back::held(repo, run.id).ok().flatten(),
         left: if run.status.is_ended() { left(repo, state) } else { Left::default() },
         driver: row.map(|row| Driver {

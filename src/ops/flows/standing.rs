@@ -96,6 +96,8 @@ pub(super) struct Facts<'a> {
     pub(super) left: Left<'a>,
     /// Why an answer that was pushed does not count.
     pub(super) uncounted: Option<String>,
+    /// Who pushed an answer that waits for a runner.
+    pub(super) pushed: Option<&'a str>,
     /// Its ledger, if its hub has set that back.
     pub(super) held: Option<SetBack>,
     /// Its driver. `None` if there is no such branch here.
@@ -180,6 +182,13 @@ impl Facts<'_> {
             }
             _ if self.is_late => self.driven(&format!("{step} (the time limit of its gate is over)")),
             _ => match self.waiting_for.or(self.asks.as_deref()).filter(|_| self.asks.is_some()) {
+                Some(asked) if let Some(sender) = self.pushed => Standing {
+                    place: Place::Gate,
+                    words: format!(
+                        "waits at {step} for {asked}; an answer of {sender} was pushed, and waits for a runner"
+                    ),
+                    next: vec!["aynig run".to_owned()],
+                },
                 Some(asked) => {
                     let uncounted = self.uncounted.iter().map(|why| format!("; {why}")).collect::<String>();
                     let words = format!("waits at {step} for {asked}{uncounted}");
@@ -341,7 +350,7 @@ mod tests {
         let left = |left| Facts { left, ..done() };
         let all =
             Left { branch: Some("work/0a1b2c3d/flow"), is_here: true, has_remote: true, is_removed: false };
-        let rows: [(Facts<'_>, Place, &str, &[&str]); 20] = [
+        let rows: [(Facts<'_>, Place, &str, &[&str]); 21] = [
             (facts(Running, "working"), Place::Working, "host-a works on fix", &[]),
             (facts(Running, "expired"), Place::Due, "host-a worked on fix and is gone", &["aynig run"]),
             (facts(Running, "ready"), Place::Due, "fix is due", &["aynig run"]),
@@ -381,6 +390,12 @@ mod tests {
                 Place::Gate,
                 "waits at fix for approval of plan",
                 &["aynig flow approve 0a1b2c3d", "aynig flow reject 0a1b2c3d --comment TEXT"],
+            ),
+            (
+                Facts { pushed: Some("Ann"), ..gate() },
+                Place::Gate,
+                "an answer of Ann was pushed, and waits",
+                &["aynig run"],
             ),
             (
                 Facts { waiting_for: Some("tokens: 9 of 8"), ..facts(Paused, "rests") },

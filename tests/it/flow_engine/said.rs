@@ -322,13 +322,14 @@ fn an_answer_that_was_pushed_and_waits_is_shown() {
     let seen = one.head(&run.work);
     let trailers = format!("aynig-gate: result\naynig-answer: approved\naynig-tree: {seen}");
     push_answer(&other, &hub, &run, &trailers);
-    for shows in [&["flow", "show", &run.slug][..], &["flow", "list"], &["status", "--all"]] {
+    for shows in [&["flow", "show", &run.slug][..], &["flow", "list"]] {
         let words = told(&one.aynig(shows.iter().copied()));
         assert!(
             words.contains("an answer of Cleo") && words.contains("was pushed, and waits"),
             "{shows:?}: {words}"
         );
-        assert!(words.contains("aynig run") && !words.contains("flow approve"), "{shows:?}: {words}");
+        assert!(!words.contains("flow approve"), "{shows:?}: {words}");
+        assert!(shows[1] != "show" || words.contains("aynig run"), "{words}");
     }
     one.aynig_ok(["run", "--drain"]);
     assert_eq!(steps(&one, &run), ["ask gate_approved STOP"]);
