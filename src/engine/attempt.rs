@@ -27,6 +27,7 @@ use super::driver::{Driver, Next, run_of};
 use super::hear::Hearing;
 use super::kept_end::Fate;
 use super::limits::{halted, time_left};
+use super::question::settled;
 use super::record::{self, ProviderUsed, Recorder, for_ledger};
 use super::salvage::head_of;
 use super::{Engine, FLOW, frozen_content, frozen_file, now, open};
@@ -124,6 +125,8 @@ struct Over {
     context: Context,
     recorder: Recorder,
     course: Course,
+    /// What was saved before it, in words.
+    saved: Option<String>,
 }
 
 /// The ledger, the workspace and the record of a step under way.
@@ -270,14 +273,17 @@ impl Engine<'_> {
             return Ok(Ended::Declared(next));
         }
         // What a person left there is not the work of the step.
-        let (before, mut repairs, outside) = match self.workspaces.snapshot_before_step(&context)? {
-            Begun::Ready(begun) => *begun,
-            Begun::Waits(why) => {
-                let next = self.conclude(ledger, driver, flow, Holder::Attempt(&attempt.id), &waits(why))?;
-                return Ok(Ended::Declared(next));
-            }
-        };
+        let (before, mut repairs, outside) =
+            match self.workspaces.snapshot_before_step(&context, settled(&ledger.tip().state))? {
+                Begun::Ready(begun) => *begun,
+                Begun::Waits(why) => {
+                    let next =
+                        self.conclude(ledger, driver, flow, Holder::Attempt(&attempt.id), &waits(why))?;
+                    return Ok(Ended::Declared(next));
+                }
+            };
         repairs.extend(dropped);
+        let saved = before.rescue.as_ref().map(|name| format!("what lay there before: {name}"));
         if let Some(why) = unsettled_words(&before.context, &before.changes) {
             return Ok(Ended::Unable(why));
         }
@@ -325,7 +331,7 @@ impl Engine<'_> {
             driver,
             (flow, step),
             attempt,
-            Over { number, started, before, context, recorder, course },
+            Over { number, started, before, context, recorder, course, saved },
         )
     }
 
@@ -373,7 +379,7 @@ impl Engine<'_> {
         attempt: &Attempt,
         over: Over,
     ) -> Result<Ended, Refusal> {
-        let Over { number, started, before, context, recorder, course } = over;
+        let Over { number, started, before, context, recorder, course, saved } = over;
         let run = ledger.tip().state.run.id;
         let holder = Holder::Attempt(&attempt.id);
         let files = recorder.path().to_path_buf();
@@ -382,6 +388,9 @@ impl Engine<'_> {
         let mut conclusion = match course {
             Course::Ended(mut carried) => {
                 stays = carried.stays;
+                if let Some(saved) = saved {
+                    carried.evidence = format!("{saved}; {}", carried.evidence);
+                }
                 // A step that broke its policy goes where its route says.
                 pause = carried.pause.take().filter(|_| carried.record.violations.is_empty());
                 if let Some(why) = &pause {

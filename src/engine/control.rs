@@ -155,6 +155,7 @@ impl Engine<'_> {
         let flow = self.frozen(&ledger)?;
         let approval = self.gate_asked(&ledger, &flow)?.clone();
         not_answered_otherwise(&approval, reply.approves)?;
+        self.is_about_all(&mut ledger, &approval, &reply)?;
         let mut given = Given {
             by: self.workspaces.options.by.clone(),
             approves: reply.approves,

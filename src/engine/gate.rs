@@ -26,6 +26,7 @@ use crate::workspace::refusal::{Refusal, Why};
 
 use super::attempt::{Attempt, Ended, unrecorded};
 use super::conclude::{Conclusion, Holder};
+use super::control::Reply;
 use super::driver::{Driver, MOST_READ, RUN_KEY, gate_at};
 use super::question::{
     APPROVERS, CHANGES, EVIDENCE, Given, HEAD, KEY, Now, Pushed, REQUIRED, Weighed, closes, gate_id, newest,
@@ -315,6 +316,45 @@ impl Engine<'_> {
             }
         }
         Ok(weighed)
+    }
+
+    /// Refuses an approval that leaves out changes in the worktree of this host, unless it names its commit. A rejection
+    /// reports them. Commits of people here are put into the ledger that a remote decides, so that the gate asks anew.
+    pub(super) fn is_about_all(
+        &self,
+        ledger: &mut Ledger<'_>,
+        approval: &Approval,
+        reply: &Reply<'_>,
+    ) -> Result<(), Refusal> {
+        let state = &ledger.tip().state;
+        let slug = state.run.slug.to_string();
+        let Ok(context) = self.workspaces.find(format!("{slug}/{FLOW}").as_ref()) else { return Ok(()) };
+        if approval.resolution.is_some() {
+            return Ok(());
+        }
+        let asked = approval.tool.args.get(HEAD).and_then(Value::as_str);
+        let asked = asked.and_then(|asked| CommitId::parse_hex(asked.as_bytes()));
+        let known = state.workspaces.values().find(|one| one.name.to_string() == FLOW);
+        let worktrees = known.map_or(0, |known| known.generation);
+        let unasked = self.workspaces.unasked(&context, asked, worktrees);
+        if unasked.commits {
+            // `weigh` finds the question about another commit, which the ledger has now.
+            if *ledger.place() != Place::Here {
+                self.workspaces.snapshot(&context)?;
+                ledger.refresh()?;
+            }
+            return Ok(());
+        }
+        let Some(words) = unasked.words(&slug) else { return Ok(()) };
+        if !reply.approves || reply.about.is_some() {
+            (self.tell)(&words);
+            return Ok(());
+        }
+        let (what, snapshot) = words.split_once("; ").unwrap_or((&words, ""));
+        Err(Refusal::new(Why::Conflict, format!("{what}; nothing was answered")).hint(snapshot).hint(format!(
+            "`aynig flow approve {slug} --for COMMIT` approves the commit that you looked at; the next step here then takes the \
+             changes as its own beginning, and `aynig flow log` names them"
+        )))
     }
 
     /// The changes of a commit since the base: how many files, and the first of them. `null` if it is not here.

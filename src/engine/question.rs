@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::contract::ids::CommitId;
 use crate::flow::document::{GATE_TOOL, Step};
 use crate::flow::due::route;
 use crate::model::approval::{Answer, Approval, Resolution, Tool};
@@ -158,6 +159,16 @@ pub(super) fn request(state: &State, number: u64) -> Option<&Approval> {
 pub(super) fn newest<'a>(asked: impl Iterator<Item = &'a Approval>) -> Option<&'a Approval> {
     let gates = asked.filter(|one| one.tool.name == GATE_TOOL);
     gates.max_by_key(|one| (one.resolution.is_none(), one.requested_at))
+}
+
+/// The commit that the question was about that people answered last.
+pub(super) fn settled(state: &State) -> Option<CommitId> {
+    let is_answered = |one: &&Approval| {
+        let status = one.resolution.as_ref().map(|resolution| resolution.status);
+        matches!(status, Some(Answer::Approved | Answer::Modified | Answer::Denied))
+    };
+    let last = newest(state.approvals.values().filter(is_answered))?;
+    CommitId::parse_hex(last.tool.args.get(HEAD)?.as_str()?.as_bytes())
 }
 
 /// The facts about an answer.

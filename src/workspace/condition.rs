@@ -115,6 +115,7 @@ impl Broken {
     /// The command that mends it in a workspace. `newest` is the newest commit of its branch that is known and here.
     fn next(self, context: &Context, newest: Option<CommitId>) -> String {
         let handle = shell_quote(&context.handle());
+        let snapshot = format!("`aynig workspace snapshot {handle}`");
         let anew = format!("`aynig workspace rollback {handle}` makes it anew at the base");
         let undo = format!("`aynig workspace rollback --undo {handle}` brings");
         match self {
@@ -124,7 +125,10 @@ impl Broken {
             }
             Self::Gone => match newest {
                 Some(newest) => {
-                    format!("{anew}, then {undo} back its newest commit that is known, {}", newest.short())
+                    format!(
+                        "{snapshot} makes both again, at {}, its newest commit that is known",
+                        newest.short()
+                    )
                 }
                 None => {
                     let lost = context.head_sha.get(..10).unwrap_or_default();
@@ -132,13 +136,13 @@ impl Broken {
                 }
             },
             Self::NoWorktree => format!(
-                "if it was moved, `git worktree repair PLACE` notes where it is; else {anew}, then {undo} its commits back"
+                "if it was moved, `git worktree repair PLACE` notes where it is; else {snapshot} makes it anew at its branch"
             ),
             Self::NoDirectory | Self::Unregistered | Self::AnotherRepository => {
-                format!("`aynig workspace rollback {handle}` makes it anew; what is there stays beside it")
+                format!("{anew}, what is there stays beside it; then {undo} its commits back")
             }
             Self::Misnamed | Self::Unlinked | Self::NoBranch => {
-                format!("`aynig workspace snapshot {handle}` sets it right")
+                format!("{snapshot} sets it right")
             }
         }
     }

@@ -32,7 +32,9 @@
 //! | `beside` | what other live steps of this host have changed |
 //! | `put_back` | puts hooks and settings back after it |
 //! | `taken_back` | takes back what a step changed that must change nothing |
+//! | `unasked` | what is here that the question of a gate is not about |
 //! | `withheld` | files that look like keys |
+//! | `newest` | the newest commit of the work: a worktree that is gone, and a step without that commit |
 //! | `settings` | git settings that execute, compared with those at the beginning |
 //! | `elsewhere` | workspaces that other hosts use, too |
 //! | `ignored` | moves ignored files into a worktree that was made anew |
@@ -52,6 +54,7 @@ mod heard;
 mod ignored;
 mod leftovers;
 mod moved;
+mod newest;
 mod own;
 mod place;
 pub mod published;
@@ -68,6 +71,7 @@ mod steps;
 mod store;
 mod taken_back;
 mod tampering;
+mod unasked;
 mod withheld;
 
 use std::path::PathBuf;
@@ -89,6 +93,7 @@ pub use steps::Begun;
 pub use store::{Entry, Fault, count};
 pub use taken_back::{Before, Left, TakenBack};
 pub use tampering::{Change, How, Outside, Thing, settles, unsettled_words};
+pub use unasked::Unasked;
 
 /// Settings of workspaces.
 #[derive(Debug, Clone)]

@@ -49,7 +49,7 @@ impl<'w> Workspaces<'w> {
         let Some(head) = head else {
             let handle = held.context.handle();
             return Err(Refusal::new(Why::Failed, format!("{branch} is gone; nothing was changed"))
-                .hint(format!("`aynig workspace rollback {handle}` makes it anew, from its base")));
+                .hint(format!("`aynig workspace snapshot {handle}` makes it again, at its newest commit")));
         };
         let worktree = self.repo.hold_workspace(&held.context.worktree_path, &held.context.mark());
         let worktree = worktree.ok().flatten();

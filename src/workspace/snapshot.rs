@@ -4,11 +4,11 @@
 //! branch, or in the middle of a rebase, would say what nobody meant. Then come commits that others
 //! put on the branch, and last the commit of what is there, on top of all commits.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::clock;
-use crate::contract::ids::CommitId;
+use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::squash::SNAPSHOT;
 use crate::crashpoint::{Point, reach};
 use crate::git::Swap;
@@ -17,6 +17,7 @@ use crate::git::contents::snapshot::Inside;
 use crate::git::objects::commits::{Authored, NewCommit};
 use crate::git::objects::differences::Difference;
 use crate::git::process::cancel::Purpose;
+use crate::git::worktrees::carry::Uncarried;
 use crate::git::worktrees::held::Worktree;
 use crate::words::{error_chain, shell_quote, shows_rescued};
 
@@ -58,6 +59,23 @@ pub struct Snapshot {
     pub changes: Vec<Change>,
     /// Files that look like keys, and are left out.
     pub withheld: Vec<Difference>,
+}
+
+/// What becomes of changes in a worktree that hinder commits of others on its branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Clashing {
+    /// They stay, and nothing is done.
+    Refused,
+    /// They are saved, and the worktree is made anew.
+    Saved,
+}
+
+/// Such changes.
+#[derive(Debug)]
+struct Clash {
+    /// The commit that the worktree is based on.
+    at: CommitId,
+    refusal: Refusal,
 }
 
 /// The change that HEAD needs before a snapshot.
@@ -111,8 +129,9 @@ impl Workspaces<'_> {
     /// Brings commits that other hosts put on the branch into the worktree, which is left as it is if that cannot be.
     pub(super) fn catch_up(&self, held: &Held, worktree: &Worktree, tip: CommitId) {
         let mut done = Snapshot::begun(held);
-        if let Err(refusal) = self.adopt(held, worktree, tip, &mut done) {
-            (self.options.tell)(&refusal.message);
+        match self.adopt(held, worktree, tip, &mut done) {
+            Ok(Ok(())) => {}
+            Ok(Err(Clash { refusal, .. })) | Err(refusal) => (self.options.tell)(&refusal.message),
         }
     }
 
@@ -127,7 +146,7 @@ impl Workspaces<'_> {
     /// Takes a snapshot of a locked workspace. Returns the repairs that the ledger is to hear of besides, the lock, and what there is outside.
     pub(super) fn taken(&self, held: Held) -> Result<(Snapshot, Vec<String>, Held, Outside), Refusal> {
         let looked = self.look_outside(&held.context, false)?;
-        self.taken_with(held, looked)
+        self.taken_with(held, looked, Clashing::Refused)
     }
 
     /// The same with what there is outside.
@@ -135,17 +154,22 @@ impl Workspaces<'_> {
         &self,
         mut held: Held,
         (changes, outside): (Vec<Change>, Outside),
+        clashing: Clashing,
     ) -> Result<(Snapshot, Vec<String>, Held, Outside), Refusal> {
-        let (mut done, repairs) = self.taken_of(&mut held)?;
+        let (mut done, repairs) = self.taken_of(&mut held, clashing)?;
         done.changes = changes;
         self.keep_record(&held.context, &outside.due)?;
         Ok((done, repairs, held, outside))
     }
 
     /// The same of a locked workspace. Nothing outside of it is looked at.
-    pub(super) fn taken_of(&self, held: &mut Held) -> Result<(Snapshot, Vec<String>), Refusal> {
+    pub(super) fn taken_of(
+        &self,
+        held: &mut Held,
+        clashing: Clashing,
+    ) -> Result<(Snapshot, Vec<String>), Refusal> {
         let generation = held.context.generation;
-        let done = self.snapshot_of(held)?;
+        let done = self.snapshot_of(held, clashing)?;
         // A worktree that was made anew is one change, whatever was mended before.
         let is_same = held.context.generation == generation;
         let repairs = if is_same { done.mended.clone() } else { Vec::new() };
@@ -153,9 +177,8 @@ impl Workspaces<'_> {
     }
 
     /// Puts what is in the worktree of a locked workspace onto its branch.
-    fn snapshot_of(&self, held: &mut Held) -> Result<Snapshot, Refusal> {
+    fn snapshot_of(&self, held: &mut Held, clashing: Clashing) -> Result<Snapshot, Refusal> {
         self.check_branch(&held.context)?;
-        let handle = held.context.handle();
         let path = held.context.worktree_path.clone();
         let because = |error: &dyn std::error::Error| {
             Refusal::because(&format!("take a snapshot of {}", path.display()), error)
@@ -163,17 +186,13 @@ impl Workspaces<'_> {
         let worktree =
             self.repo.hold_workspace(&path, &held.context.mark()).map_err(|error| because(&error))?;
         let worktree = worktree.filter(|_| path.symlink_metadata().is_ok_and(|found| found.is_dir()));
-        let back = format!("`aynig workspace rollback {}` makes it anew", shell_quote(&handle));
-        let Some(worktree) = worktree else {
-            let message =
-                format!("{} is not there, or no worktree any more; nothing was changed", path.display());
-            return Err(Refusal::new(Why::Failed, message).hint(back));
+        let mut done = Snapshot::begun(held);
+        let Some(worktree) = worktree.filter(|worktree| !worktree.is_another_repository()) else {
+            if self.made_if_gone(held, &mut done)? {
+                return Ok(done);
+            }
+            return Err(occupied(&path));
         };
-        if worktree.is_another_repository() {
-            let message =
-                format!("another repository was made at the top of {}; nothing was changed", path.display());
-            return Err(Refusal::new(Why::Failed, message).hint(format!("take its `.git` away, or: {back}")));
-        }
         let lock = worktree.git_dir.join("index.lock");
         let is_locked = || lock.symlink_metadata().is_ok();
         for _ in (0..TRIES).take_while(|_| is_locked()) {
@@ -190,19 +209,25 @@ impl Workspaces<'_> {
                 shell_quote(&lock.to_string_lossy())
             )));
         }
-        let mut done = Snapshot::begun(held);
         if !worktree.names_its_registration() {
             worktree.mend_link().map_err(|error| because(&error))?;
             done.mended.push("its .git file was written anew".to_owned());
         }
         let tip = self.tip(held, &worktree, &mut done)?;
-        let Some(worktree) = self.set_head(held, worktree, tip, &mut done)? else {
-            done.context = held.context.clone();
-            return Ok(done);
-        };
+        let Some(worktree) = self.set_head(held, worktree, tip, &mut done)? else { return Ok(done) };
         let tip =
             self.repo.branch_head(&held.context.branch()).map_err(|error| because(&error))?.unwrap_or(tip);
-        self.adopt(held, &worktree, tip, &mut done)?;
+        if let Err(Clash { at, refusal }) = self.adopt(held, &worktree, tip, &mut done)? {
+            if clashing == Clashing::Refused {
+                return Err(refusal);
+            }
+            // What lies there is saved as what it is: a change of the commit that it is based on.
+            worktree.detach(at).map_err(|error| because(&error))?;
+            drop(worktree);
+            let why = "changes in it hindered commits of others on its branch";
+            self.made_anew(held, tip, why, &mut done)?;
+            return Ok(done);
+        }
         self.commit(held, &worktree, tip, &mut done)?;
         held.context.head_sha = done.commit.unwrap_or(tip).to_string();
         if held.context != done.context {
@@ -273,20 +298,33 @@ impl Workspaces<'_> {
             }
             (Head::Attach | Head::PutBack, _) => {
                 drop(worktree);
-                let before = self.save(held, tip)?;
-                let rescue = before.restore.rescue.clone();
-                let remade = self.remake(held, before, (tip, None), Aim::Mend)?;
-                let rescue = remade.rescue.or(rescue);
-                done.mended.extend(remade.warnings);
-                let saved = rescue.as_ref().map_or_else(String::new, |name| {
-                    format!("; what was there is saved: `{}`", shows_rescued(name))
-                });
-                done.mended.push(format!("{was}; it was made anew at {}{saved}", tip.short()));
-                done.ignored = remade.kept.as_ref().map_or((0, 0), |_| remade.ignored);
-                (done.rescue, done.kept) = (rescue, remade.kept);
+                self.made_anew(held, tip, &was, done)?;
                 Ok(None)
             }
         }
+    }
+
+    /// Saves what lies in the worktree, and makes it anew at a commit.
+    pub(super) fn made_anew(
+        &self,
+        held: &mut Held,
+        tip: CommitId,
+        was: &str,
+        done: &mut Snapshot,
+    ) -> Result<(), Refusal> {
+        let before = self.save(held, tip)?;
+        let rescue = before.restore.rescue.clone();
+        let remade = self.remake(held, before, (tip, None), Aim::Mend)?;
+        let rescue = remade.rescue.or(rescue);
+        done.mended.extend(remade.warnings);
+        let saved = rescue
+            .as_ref()
+            .map_or_else(String::new, |name| format!("; what was there is saved: `{}`", shows_rescued(name)));
+        done.mended.push(format!("{was}; it was made anew at {}{saved}", tip.short()));
+        done.ignored = remade.kept.as_ref().map_or((0, 0), |_| remade.ignored);
+        (done.rescue, done.kept) = (rescue, remade.kept);
+        done.context = held.context.clone();
+        Ok(())
     }
 
     /// Brings commits that others put on the branch into the worktree.
@@ -296,14 +334,14 @@ impl Workspaces<'_> {
         worktree: &Worktree,
         tip: CommitId,
         done: &mut Snapshot,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Result<(), Clash>, Refusal> {
         let base = held.context.base();
         // `git reflog expire` empties the log.
         let recorded = CommitId::parse_hex(held.context.head_sha.as_bytes());
         let recorded = recorded.filter(|head| self.repo.descends(tip, *head));
         let at = self.repo.head_of_log(&worktree.git_dir).or(recorded).unwrap_or(base);
         if at == tip || self.repo.commit(at).is_err() {
-            return Ok(());
+            return Ok(Ok(()));
         }
         let branch = held.context.branch();
         let because = |error: &dyn std::error::Error| Refusal::because(&format!("adopt {branch}"), error);
@@ -319,16 +357,11 @@ impl Workspaces<'_> {
             let saved = self.repo.rescue_commits(situation).map_err(|error| because(&error))?;
             done.rescue = saved.map(|saved| saved.reference.to_string());
         }
-        self.repo.carry(worktree, at, tip).map_err(|error| {
-            let message = format!(
-                "commits that others put on {branch} change files that are changed in {}, too: {}; nothing was changed there",
-                worktree.path.display(),
-                error_chain(&error)
-            );
-            let show = format!("git diff {} {}", at.short(), tip.short());
-            Refusal::new(Why::Conflict, message)
-                .hint(format!("`{show}` shows theirs; take the changes in the worktree out of the way, then again"))
-        })?;
+        if let Err(error) = self.repo.carry(worktree, at, tip) {
+            tracing::debug!(error = error_chain(&error), "not carried");
+            let refusal = clash_words(&branch, &worktree.path, (at, tip), &error);
+            return Ok(Err(Clash { at, refusal }));
+        }
         self.repo.log_head(&worktree.git_dir, at, tip, "aynig: adopted").map_err(|error| because(&error))?;
         let new = self.repo.commits_since(tip, at).map_err(|error| because(&error))?;
         let own = held.context.address();
@@ -338,7 +371,7 @@ impl Workspaces<'_> {
                 self.repo.authored(*commit).map_or(true, |author| author.address() != own.as_bytes())
             })
             .collect();
-        Ok(())
+        Ok(Ok(()))
     }
 
     /// Commits what is in the worktree, if something differs.
@@ -443,6 +476,41 @@ impl Workspaces<'_> {
         }
         Ok(())
     }
+}
+
+/// Changes in a worktree that hinder commits of others, with a way out.
+fn clash_words(
+    branch: &BranchName,
+    path: &Path,
+    (at, tip): (CommitId, CommitId),
+    error: &Uncarried,
+) -> Refusal {
+    let why = match error {
+        Uncarried::InTheWay(_) => format!(": {error}"),
+        Uncarried::Git(_) => String::new(),
+    };
+    let message = format!(
+        "commits that others put on {branch} change files that are changed in {}, too{why}; nothing was changed there",
+        path.display()
+    );
+    let (shown, from) = (shell_quote(&path.display().to_string()), at.short());
+    Refusal::new(Why::Conflict, message).hint(format!(
+        "`git diff {from} {}` shows theirs, and `git -C {shown} diff {from}` yours; take the changes in the worktree out of \
+         the way, then again; the next step of a run saves them under a rescue ref",
+        tip.short()
+    ))
+}
+
+/// Something that is no worktree of the workspace is at its place.
+fn occupied(path: &Path) -> Refusal {
+    let shown = path.display().to_string();
+    let aside = format!("{shown}.old");
+    let message = "something else is at the place of the worktree; nothing was changed";
+    Refusal::new(Why::Failed, message).hint(format!(
+        "`mv {} {}`, then again: the worktree is made anew with the work",
+        shell_quote(&shown),
+        shell_quote(&aside)
+    ))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use crate::model::decide::Command;
 use crate::model::event::WorkspaceChanged;
 use crate::model::ids::RunId;
 use crate::model::workspace::{WorkspaceChange, WorkspacePatch};
+use crate::words::pluralize;
 
 use super::Workspaces;
 use super::change::{Aim, Remade};
@@ -21,7 +22,7 @@ use super::context::Context;
 use super::elsewhere::Asked;
 use super::heard::{same, unheard};
 use super::refusal::{Refusal, Why};
-use super::snapshot::Snapshot;
+use super::snapshot::{Clashing, Snapshot};
 use super::store::Held;
 use super::tampering::Outside;
 
@@ -47,7 +48,12 @@ impl Workspaces<'_> {
 
     /// Takes a snapshot of what others left before a step, which has just read its ledger. The ledger does not hear of
     /// it yet. Returns the repairs that it is to hear of besides, and what there is outside.
-    pub fn snapshot_before_step(&self, context: &Context) -> Result<Begun, Refusal> {
+    /// A step does not begin without the newest work of the ledger, unless people answered about the commit `settled`.
+    pub fn snapshot_before_step(
+        &self,
+        context: &Context,
+        settled: Option<CommitId>,
+    ) -> Result<Begun, Refusal> {
         if self.record_of(context).is_none() {
             let handle = context.handle();
             let message =
@@ -67,14 +73,26 @@ impl Workspaces<'_> {
         if let Some(why) = self.changed_beside(context, looked.1.now())? {
             return Ok(Begun::Waits(why));
         }
-        let (done, repairs, held, mut outside) = self.taken_with(held, looked)?;
+        self.check_has_work(&held, settled)?;
+        let (done, mut repairs, held, mut outside) = self.taken_with(held, looked, Clashing::Saved)?;
+        repairs.extend(done.commit.map(|commit| self.unmade_words(commit)));
         outside.live = Some(Arc::new(self.show_live(&held.context, outside.now())?));
         Ok(Begun::Ready(Box::new((done, repairs, outside))))
     }
 
+    /// The words for a commit of changes that lay in the worktree before a step.
+    fn unmade_words(&self, commit: CommitId) -> String {
+        let tree = |commit: CommitId| self.repo.commit(commit).map(|stored| stored.tree).ok();
+        let parent = self.repo.commit(commit).ok().and_then(|stored| stored.parents.first().copied());
+        let trees = parent.and_then(tree).zip(tree(commit));
+        let files = trees.and_then(|(old, new)| self.repo.differences(old, new).ok());
+        let count = pluralize(files.map_or(0, |files| files.len()), "file");
+        format!("changes that no step made are part of the work now: {count}, `git show {}`", commit.short())
+    }
+
     /// Takes a snapshot of what a step left, in the same way. The ledger was read again after the step.
     pub fn snapshot_of_step(&self, context: &Context) -> Result<(Snapshot, Vec<String>), Refusal> {
-        self.taken_of(&mut self.ready_after(context, Asked::Before)?)
+        self.taken_of(&mut self.ready_after(context, Asked::Before)?, Clashing::Refused)
     }
 
     /// Puts branch and worktree back to the commit `to`. What lies there beyond it is saved; ignored files stay. `None`

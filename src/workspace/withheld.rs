@@ -102,6 +102,19 @@ impl Workspaces<'_> {
         Ok(keys_among(top, self.repo.new_paths(old, new)?))
     }
 
+    /// The files of the tree `new` that a snapshot on the tree `old` leaves out. Their contents are read below `top`.
+    pub(super) fn left_out(
+        &self,
+        top: &Path,
+        old: CommitId,
+        new: CommitId,
+    ) -> Result<Vec<BString>, CommitError> {
+        let new = self.repo.new_paths(old, new)?;
+        let (mut left_out, new): (Vec<BString>, Vec<BString>) = new.into_iter().partition(is_scratch);
+        left_out.extend(keys_among(top, new));
+        Ok(left_out)
+    }
+
     /// The keys among the files below `top` that the rescue ref has and the commit `to` has not.
     pub(super) fn saved_keys(
         &self,

@@ -179,6 +179,7 @@ fn print(run: &FlowRun) {
         ("base", Some(format!("{} {}", run.base_ref, run.base_sha))),
         ("work", work),
         ("look", run.look.clone().filter(|_| rests)),
+        ("beside", run.unasked.clone()),
         ("answer", run.answer.clone().filter(|_| rests)),
         ("report", run.report.clone().filter(|_| rests)),
         ("published", (!run.publications.is_empty()).then(|| run.publications.join("\n"))),

@@ -10,7 +10,7 @@ use super::gate::{self, GateView};
 use super::standing::{End, Place, Standing};
 use super::{driver, driver_row, is_alone, stands, step_of, waiting_for};
 use crate::clock;
-use crate::contract::ids::CommitId;
+use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::unable::Unable;
 use crate::engine::record::manifest::Manifest;
 use crate::engine::record::project::context;
@@ -27,10 +27,11 @@ use crate::model::step::{Opcode, Outcome, Step};
 use crate::model::workspace::Publication;
 use crate::ops::app::Process;
 use crate::ops::error::Error;
-use crate::ops::runs;
 use crate::ops::view::Time;
 use crate::ops::view::branch::BranchView;
+use crate::ops::{runs, workspace};
 use crate::runner::authority::Authority;
+use crate::stop::Stop;
 use crate::words::error_chain;
 
 /// A flow run.
@@ -111,6 +112,9 @@ pub struct FlowRun {
     /// The command that shows the work, if its commits are here.
     #[serde(skip)]
     pub look: Option<String>,
+    /// What is here that its open gate does not ask about.
+    #[serde(skip)]
+    pub unasked: Option<String>,
     /// The file with the answer of the newest agent, or the host that has it.
     #[serde(skip)]
     pub answer: Option<String>,
@@ -209,20 +213,38 @@ pub fn show(
     let is_alone = is_alone(repo, &tip.state.run, authority);
     let place = if is_alone { &Authority::Local } else { authority };
     let row = driver_row(repo, process, place, &branch)?;
-    Ok(view(repo, tip, &directory, (branch.to_string(), row), is_alone))
+    let mut shown = view(repo, tip, &directory, (branch.to_string(), row), is_alone);
+    shown.unasked = unasked(repo, process, &tip.state);
+    Ok(shown)
+}
+
+/// What is here that the open gate of a run does not ask about.
+fn unasked(repo: &Repo, process: &Process, state: &State) -> Option<String> {
+    let asked = gate::open(state)?.tool.args.get("head").and_then(Value::as_str);
+    let asked = asked.and_then(|asked| CommitId::parse_hex(asked.as_bytes()));
+    let workspaces = workspace::at(repo, process, Stop::manual()).ok()?;
+    let (slug, known) = (state.run.slug.as_str(), state.workspaces.values().next()?);
+    let context = workspaces.find(format!("{slug}/{}", known.name).as_ref()).ok()?;
+    workspaces.unasked(&context, asked, known.generation).words(slug)
 }
 
 /// Fetches the newest commit of the work of a run, if the remote that decides the run has it and this clone does not.
 fn bring_work(repo: &Repo, state: &State) -> Result<(), LedgerError> {
     let Ok(place) = LedgerPlace::of(repo, state.run.id, &state.run.decided_by) else { return Ok(()) };
-    bring(repo, &place, &state.run, head(state).as_slice())
+    bring(repo, &place, &state.run, head(repo, state).as_slice())
 }
 
-/// The commit of the work of a run that its open gate asks about, else the newest one, as its ledger has it.
-fn head(state: &State) -> Option<CommitId> {
-    let asked = gate::open(state).and_then(|asked| asked.tool.args.get("head")?.as_str());
-    let newest = || state.workspaces.values().next().map(|workspace| workspace.head_sha.as_str());
-    CommitId::parse_hex(asked.or_else(newest)?.as_bytes())
+/// The newest commit of the work of a run: that of its branch where this repository decides it, else as its ledger has it.
+fn head(repo: &Repo, state: &State) -> Option<CommitId> {
+    let workspace = state.workspaces.values().next()?;
+    let is_here = is_decided_here(repo, state);
+    let branch = BranchName::new(workspace.branch_name.as_bytes()).ok().filter(|_| is_here);
+    let here = branch.and_then(|branch| repo.branch_head(&branch).ok().flatten());
+    here.or_else(|| CommitId::parse_hex(workspace.head_sha.as_bytes()))
+}
+
+fn is_decided_here(repo: &Repo, state: &State) -> bool {
+    matches!(LedgerPlace::of(repo, state.run.id, &state.run.decided_by), Ok(LedgerPlace::Here))
 }
 
 /// A run with what is known of it here.
@@ -239,8 +261,10 @@ fn view(
     let mut workspace = context(directory, state).unwrap_or(Value::Null);
     // Another host may have worked since this one did.
     let here = workspace.get("head_sha").and_then(|head| CommitId::parse_hex(head.as_str()?.as_bytes()));
-    if let (Some(here), Some(newest)) = (here, head(state))
-        && !repo.descends(here, newest)
+    let remade = workspace.get("generation").and_then(Value::as_u64).map(|number| number.saturating_sub(1));
+    let known = state.workspaces.values().next().map(|known| known.generation);
+    if let (Some(here), Some(newest)) = (here, head(repo, state))
+        && (known > remade || !repo.descends(here, newest))
     {
         workspace["head_sha"] = newest.to_string().into();
     }
@@ -259,6 +283,7 @@ fn view(
             .map(published)
             .collect(),
         look: look(repo, state),
+        unasked: None,
         answer: newest(&steps, Opcode::RunAgent, "runner_final_response"),
         report: (!steps.iter().any(|step| step.opcode == Opcode::RunAgent))
             .then(|| newest(&steps, Opcode::RunValidation, "validation_report"))
@@ -309,7 +334,7 @@ pub(super) fn published(one: &Publication) -> String {
 /// The command that shows the work of a run in any clone that has its commits.
 fn look(repo: &Repo, state: &State) -> Option<String> {
     let workspace = state.workspaces.values().next()?;
-    let (base, head) = (CommitId::parse_hex(workspace.base_sha.as_bytes())?, head(state)?);
+    let (base, head) = (CommitId::parse_hex(workspace.base_sha.as_bytes())?, head(repo, state)?);
     let is_here = repo.commit(base).is_ok() && repo.commit(head).is_ok();
     (is_here && base != head).then(|| format!("git diff {} {}", base.short(), head.short()))
 }

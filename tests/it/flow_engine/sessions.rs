@@ -30,7 +30,12 @@ fn continued(repo: &Repo) -> Vec<bool> {
 
 /// Approves the gate and carries out the next visit.
 fn visit_again(repo: &Repo, run: &Started) {
-    repo.aynig_ok(["flow", "approve", &run.slug]);
+    visit_again_with(repo, run, &[]);
+}
+
+/// The same with more arguments for the approval.
+fn visit_again_with(repo: &Repo, run: &Started, more: &[&str]) {
+    repo.aynig_ok([&["flow", "approve", &run.slug], more].concat());
     repo.aynig_ok(["run", "--drain"]);
 }
 
@@ -103,7 +108,7 @@ fn a_new_session_begins_with_a_replay_if_the_recorded_one_does_not_fit() {
             }
             _ => {}
         }
-        visit_again(&repo, &run);
+        visit_again_with(&repo, &run, &["--for", &repo.head(&run.work)]);
         assert_eq!(continued(&repo).last(), Some(&false), "{name}");
         assert_replayed(&repo, &run, why, &["do it", "answer 1"]);
     }
@@ -148,7 +153,7 @@ fn a_replay_has_whole_turns_of_the_newest_64_kib() {
     visit_again(&repo, &run);
     visit_again(&repo, &run);
     std::fs::write(run.worktree.join("mine"), "a person's").expect("a file");
-    visit_again(&repo, &run);
+    visit_again_with(&repo, &run, &["--for", &repo.head(&run.work)]);
     let pack = kept(&run, "implement", "contextpack.md");
     assert!(pack.len() <= 64 * 1024, "{}", pack.len());
     assert!(!pack.contains("Turn 1") && pack.contains("1 earlier turn left out"), "{}", &pack[..200]);
