@@ -4,6 +4,7 @@
 //! Only then the worktree is made anew.
 
 use crate::flow::verdict::{status, verdict};
+use crate::ledger::Ledger;
 use crate::ledger::history::operations;
 use crate::model::decide::{Command, RunEdit};
 use crate::model::event::{Body, Event};
@@ -38,12 +39,9 @@ impl Engine<'_> {
         check(&ledger.tip().state)?;
         let slug = ledger.tip().state.run.slug.clone();
         let found = self.workspaces.find(format!("{slug}/{FLOW}").as_ref());
-        if undoes
-            && let Ok(context) = found
-            && context.undo.is_none()
-        {
-            let message = format!("{} was not rolled back; nothing was changed", context.handle());
-            return Err(not_undone(Refusal::new(Why::Failed, message), slug.as_str()));
+        let is_missing = |refusal: &Refusal| refusal.why == Why::NotFound;
+        if undoes && found.as_ref().map_or_else(is_missing, |context| context.undo.is_none()) {
+            return Err(self.not_rolled_back_here(&ledger, slug.as_str()));
         }
         if ledger.tip().state.run.status == RunStatus::Running {
             let why = format!("{} put its work back", self.name());
@@ -81,6 +79,30 @@ impl Engine<'_> {
             ledger.operate(&self.op_of_person()?, &commands, &[])?;
         }
         Ok(PutBack { run: ledger.tip().state.run.clone(), context, remade, ended })
+    }
+
+    /// There is nothing to undo here. Another host may have it.
+    fn not_rolled_back_here(&self, ledger: &Ledger<'_>, slug: &str) -> Refusal {
+        let all = operations(self.repo, ledger.tip().state.run.id, ledger.tip().id, None).unwrap_or_default();
+        let last = all.iter().flat_map(|operation| &operation.events).rev().find_map(rolled_back_on);
+        let Some(host) = last.flatten() else {
+            let message = format!("{slug}/{FLOW} was not rolled back; nothing was changed");
+            return not_undone(Refusal::new(Why::Failed, message), slug);
+        };
+        let message = format!(
+            "{slug}/{FLOW} was rolled back on {host}, which has what to bring back; nothing was changed"
+        );
+        Refusal::new(Why::Failed, message)
+            .hint(format!("`aynig flow rollback --undo {slug}` on {host} takes it back"))
+    }
+}
+
+/// The host that rolled the work back last, unless that was undone.
+fn rolled_back_on(event: &Event) -> Option<Option<String>> {
+    match &event.body {
+        Body::WorkspaceRolledBack(body) if body.detail.is_some() => Some(None),
+        Body::WorkspaceRolledBack(_) => Some(Some(event.by.runner().to_owned())),
+        _ => None,
     }
 }
 

@@ -169,3 +169,38 @@ fn a_run_of_another_host_is_forked_through_the_hub() {
     let refused = third.aynig(["flow", "fork", &run.slug, "--at", "two"]);
     assert_refused(&refused, 3, &["is not in this repository", "fork the run there"]);
 }
+
+/// CONTRACT 20.14, 20.29
+#[test]
+fn a_rollback_on_one_host_is_shown_on_each_and_undone_where_it_was_made() {
+    let field = Field::new(APPENDS);
+    let [first, second] = &field.hosts;
+    let third = field.third(APPENDS);
+    let run = start(first, &flow("one", TWO));
+    second.aynig_ok(["run", "--drain"]);
+    first.aynig_ok(["flow", "rollback", &run.slug]);
+    let base = first.head("main");
+    for host in [first, second, &third] {
+        let shown = json(&host.aynig_ok(["flow", "show", &run.slug, "--json"]));
+        assert_eq!(
+            shown["workspace"]["headSha"].as_str().or(shown["workspace"]["head_sha"].as_str()),
+            Some(base.as_str()),
+            "{shown}"
+        );
+        let shown = out(&host.aynig_ok(["flow", "show", &run.slug]));
+        assert!(!shown.contains("git diff"), "{shown}");
+    }
+    for host in [second, &third] {
+        let undo = host.aynig(["flow", "rollback", "--undo", &run.slug]);
+        assert_refused(
+            &undo,
+            1,
+            &["was rolled back on test-host", &format!("aynig flow rollback --undo {}", run.slug)],
+        );
+    }
+    first.aynig_ok(["flow", "rollback", "--undo", &run.slug]);
+    for host in [first, second, &third] {
+        let shown = out(&host.aynig_ok(["flow", "show", &run.slug]));
+        assert!(shown.contains("git diff"), "{shown}");
+    }
+}
