@@ -28,7 +28,9 @@ pub use follow::{Followed, News, follow};
 pub use free_space::{FreeSpace, free_space_text};
 pub use holder::process_with;
 pub use plain::open_plain;
-pub(crate) use plain::{check_no_pipe, clear_odd, read_plain, read_plain_text, remove_pipes, set_aside};
+pub(crate) use plain::{
+    check_no_pipe, clear_odd, keep_aside, read_plain, read_plain_text, remove_pipes, set_aside,
+};
 pub(crate) use removal::{Mounted, no_mounts_in, remove_all, remove_empty};
 pub use tail::tail;
 pub(crate) use tail::{last_line, tail_of};

@@ -59,7 +59,7 @@ impl Engine<'_> {
     ) -> Result<bool, Refusal> {
         let context = &scene.context;
         let (mut words, mut shared) = (Vec::new(), Vec::new());
-        let Settled { changes, left, beside, recorded } =
+        let Settled { changes, left, advice, beside, recorded } =
             self.workspaces.put_back_outside(context, &scene.outside)?;
         for change in changes.iter().filter(|change| change.is_violation) {
             let is_back = !left.iter().any(|one| one.name == change.name);
@@ -71,6 +71,11 @@ impl Engine<'_> {
             let of_either = is_back && change.is_unsettled() && !beside.is_empty();
             if of_either { shared.push(described) } else { words.push(described) }
         }
+        advice.iter().for_each(|one| (self.tell)(one));
+        // Shown words are cut, so advice follows the first change.
+        let of_remotes = if beside.is_empty() { &mut words } else { &mut shared };
+        let place = of_remotes.len().min(1);
+        of_remotes.splice(place..place, advice);
         if left.iter().any(Change::is_unsettled) {
             words.push(format!("no further step begins here: {}", settles(context)));
         }

@@ -75,11 +75,24 @@ pub(crate) fn clear_odd(path: &Path) -> io::Result<bool> {
 /// # Errors
 /// Any error from renaming.
 pub(crate) fn set_aside(path: &Path) -> io::Result<PathBuf> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let places = (1..u32::MAX).map(|number| path.with_file_name(format!("{name}.damaged-{number}")));
-    let mut free = places.filter(|place| place.symlink_metadata().is_err());
-    let free = free.next().ok_or(ErrorKind::AlreadyExists)?;
+    let free = free_beside(path)?;
     fs::rename(path, &free).map(|()| free)
+}
+
+/// Gives a file that is damaged a second, free name beside it, and returns that.
+///
+/// # Errors
+/// Any error from linking, or else from copying.
+pub(crate) fn keep_aside(path: &Path) -> io::Result<PathBuf> {
+    let free = free_beside(path)?;
+    fs::hard_link(path, &free).or_else(|_| fs::copy(path, &free).map(drop)).map(|()| free)
+}
+
+fn free_beside(path: &Path) -> io::Result<PathBuf> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut places = (1..u32::MAX).map(|number| path.with_file_name(format!("{name}.damaged-{number}")));
+    let free = places.find(|place| place.symlink_metadata().is_err());
+    free.ok_or_else(|| ErrorKind::AlreadyExists.into())
 }
 
 /// Removes a named pipe. A process that waits for its other end continues, and reads nothing.

@@ -10,7 +10,7 @@ use crate::fsutil::{self, FileLock};
 
 use super::Workspaces;
 use super::context::Context;
-use super::record::{Record, Values, key_and_worktree, read};
+use super::record::{Record, Values, is_enabling, key_and_worktree, read};
 use super::refusal::{Refusal, Why};
 
 /// What there was before a live step.
@@ -117,6 +117,8 @@ impl Workspaces<'_> {
         let names = before.settings.keys().chain(now.settings.keys());
         let mut names = names.filter(|name| key_and_worktree(name).1.is_none());
         let differs = |name: &&String| shared(before.settings.get(*name)) != shared(now.settings.get(*name));
-        names.find(differs).map(|name| format!("the setting {name}"))
+        let is_free =
+            |name: &&String| is_enabling(name, before.settings.contains_key(*name)) && self.may_enable();
+        names.find(|name| differs(name) && !is_free(name)).map(|name| format!("the setting {name}"))
     }
 }

@@ -31,6 +31,8 @@
 //! | `tampering` | compares them with what there is after it |
 //! | `beside` | what other live steps of this host have changed |
 //! | `put_back` | puts hooks and settings back after it |
+//! | `locked` | git's lock of a file of settings |
+//! | `remotes` | what belongs to the settings of a remote |
 //! | `taken_back` | takes back what a step changed that must change nothing |
 //! | `unasked` | what is here that the question of a gate is not about |
 //! | `withheld` | files that look like keys |
@@ -53,6 +55,7 @@ mod guard;
 mod heard;
 mod ignored;
 mod leftovers;
+mod locked;
 mod moved;
 mod newest;
 mod own;
@@ -62,6 +65,7 @@ mod put_back;
 mod ready;
 mod record;
 pub mod refusal;
+mod remotes;
 mod remove;
 mod rollback;
 mod settings;

@@ -3,8 +3,8 @@
 //! Why at once: the end of a step is pushed by git, which obeys them, and so does whatever runs next on this host. What a
 //! step set stays in the directory of saved contents.
 //!
-//! Invariant: what is put back comes from memory, and a lock of git hinders nothing: a file of settings is replaced as a
-//! whole. Files outside of the git directory, to which a link of it leads, are left alone.
+//! Invariant: what is put back comes from memory. A file of settings is replaced by a rename, under git's own lock of it; a
+//! lock that a step left hinders nothing. Files outside of the git directory, to which a link of it leads, are left alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -15,16 +15,21 @@ use std::path::{Path, PathBuf};
 
 use crate::fsutil;
 use crate::git::process::call::Git;
-use crate::git::repo::executing::is_readable;
+use crate::git::repo::executing::{is_readable, settings_of};
 
 use super::Workspaces;
 use super::context::Context;
-use super::record::{HOOKS, Hook, OwnFile, RULES, Record, Values, key_and_worktree, lock_of};
+use super::locked::{Locked, lock_of};
+use super::record::{HEAD, HOOKS, Hook, OwnFile, RULES, Record, Values, key_and_worktree, real_of};
 use super::refusal::Refusal;
-use super::tampering::{Change, How, Outside, Thing, settled};
+use super::remotes::{advice, related};
+use super::tampering::{Change, Outside, Thing, settled};
 
 /// How often what is still changed is put back: settings one by one, and then whole files.
 const ROUNDS: usize = 3;
+
+/// How often the settings of a file are put back that somebody else changes at the same moment.
+const TRIES: usize = 100;
 
 /// What a step changed outside of its worktree.
 #[derive(Debug)]
@@ -33,6 +38,8 @@ pub struct Settled {
     pub changes: Vec<Change>,
     /// What was not put back.
     pub left: Vec<Change>,
+    /// Commands for what belongs to settings that were put back, and is none of them.
+    pub advice: Vec<String>,
     /// Other workspaces of this host whose steps were live when hooks or settings were changed, and what those noted.
     pub beside: Vec<String>,
     /// Whether it is recorded.
@@ -58,27 +65,28 @@ impl Workspaces<'_> {
             if !left.iter().any(|change| change.is_unsettled() || now.in_the_way.contains_key(&change.name)) {
                 break;
             }
-            self.restore(context, (before, &now), &left, round > 0);
+            changes.extend(self.restore(context, (before, &now), &left, round > 0));
             let odd;
             (now, odd) = self.seen_after(context, before)?;
             left = odd;
             left.extend(self.compared(context, (before, &now), true));
         }
+        let advice = advice(&changes, (before, &now));
         let recorded = self.hold_as_it_is(context).and_then(|held| {
             let all = self.compared(&held.context, (&outside.due, &now), true);
             self.keep_record(&held.context, &settled(outside.due.clone(), now, &all))
         });
         beside.extend(self.take_notes(context));
-        Ok(Settled { changes, left, beside, recorded })
+        Ok(Settled { changes, left, advice, beside, recorded })
     }
 
     /// Hooks, settings and refs after a step, and the files that had to be put back before git could work at all.
     fn seen_after(&self, context: &Context, before: &Record) -> Result<(Record, Vec<Change>), Refusal> {
         let mut mended = self.mend_vital(context, before)?;
-        mended.extend(self.mend_files(context, before, is_odd));
+        mended.extend(self.mend_files(context, before, |path, was| !is_head(path) && is_odd(path, was)));
         mended.extend(self.mend_hooks(context, before));
         let now = self.recorded_now(context).or_else(|refusal| {
-            let more = self.mend_files(context, before, |path, was| !is_same(path, was));
+            let more = self.mend_files(context, before, |path, was| !is_head(path) && !is_same(path, was));
             let is_mended = !more.is_empty();
             mended.extend(more);
             if is_mended { self.recorded_now(context) } else { Err(refusal) }
@@ -91,36 +99,28 @@ impl Workspaces<'_> {
         for pipe in self.repo.remove_pipes(&RULES) {
             tracing::warn!("{} was a named pipe, and was removed", pipe.display());
         }
-        let (saved, at) = (self.saved(context), self.git_dir_of(context)?);
+        let (vital, at) = (self.vital_of(context)?, self.git_dir_of(context)?);
         let works = || self.repo.git_works(&at) && self.repo.git_works(self.repo.common_dir());
-        let mut mended = Vec::new();
-        for path in self.vital_of(context)? {
-            let name = path.to_string_lossy().into_owned();
-            let old = before.vital.get(&name);
-            let is_there = path.metadata().is_ok_and(|found| found.is_file());
-            let is_lost = old.is_some() && !is_there;
-            if !is_lost && (is_as_it_was(before, &saved, &path, old) || works()) {
-                continue;
-            }
-            let change = Change::of_file(&saved, &name, old, is_there);
-            if mended.is_empty() {
-                mended.extend(self.new_settings(context, before));
-            }
-            let aside = if is_there { fsutil::set_aside(&path).map(drop) } else { Ok(()) };
-            aside
-                .and_then(|()| put_file(before, &saved, &path, old))
-                .map_err(|error| Refusal::because(&format!("put {name} back"), &error))?;
-            mended.push(change);
-        }
+        let is_due = |path: &Path, was: Option<(&OwnFile, &[u8])>| {
+            let is_lost = was.is_some() && !path.metadata().is_ok_and(|found| found.is_file());
+            vital.iter().any(|one| one == path) && (is_lost || !is_same(path, was) && !works())
+        };
+        // A person may have moved HEAD, so the settings come first.
+        let mut mended = self.mend_files(context, before, |path, was| !is_head(path) && is_due(path, was));
+        mended.extend(self.mend_files(context, before, |path, was| is_head(path) && is_due(path, was)));
         Ok(mended)
     }
 
-    /// The settings that are new or others, as far as they can be read. Where git does not find the repository all others
-    /// seem to be gone.
-    fn new_settings(&self, context: &Context, before: &Record) -> Vec<Change> {
+    /// The settings of a file that are new or others, as far as they can be read. Where git does not find the repository
+    /// all others seem to be gone.
+    fn new_settings(&self, context: &Context, before: &Record, file: &Path) -> Vec<Change> {
         let Ok(now) = self.recorded_now(context) else { return Vec::new() };
+        let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+        let is_there = |name: &String| {
+            now.settings.get(name).is_some_and(|values| values.iter().any(|(one, _)| *one == real))
+        };
         let mut changes = self.compared(context, (before, &now), true);
-        changes.retain(|change| change.thing == Thing::Setting && change.how != How::Removed);
+        changes.retain(|change| change.thing == Thing::Setting && is_there(&change.name));
         changes
     }
 
@@ -154,7 +154,7 @@ impl Workspaces<'_> {
         ))
     }
 
-    /// Puts files of settings back as a whole if `is_due`.
+    /// Puts files back as a whole if `is_due`.
     fn mend_files(
         &self,
         context: &Context,
@@ -170,17 +170,47 @@ impl Workspaces<'_> {
             if !is_due(path, known) {
                 continue;
             }
-            warned(path, restore_file(path, known));
-            unlock(path, before);
+            mended.extend(self.new_settings(context, before, path));
             let there = path.symlink_metadata().ok().map(|_| Hook { content: String::new(), mode: None });
+            warned(path, self.restore_file(before, path, known));
             let old = was.as_ref().map(|was| &was.file);
             mended.push(Change::of_whole(Thing::File, &saved, path, (old, there.as_ref())));
         }
         mended
     }
 
-    /// Puts back what is named. `whole`: files of settings as a whole.
-    fn restore(&self, context: &Context, (before, now): (&Record, &Record), named: &[Change], whole: bool) {
+    /// Makes a file what it was. What is there instead is kept beside it.
+    fn restore_file(&self, before: &Record, path: &Path, was: Option<(&OwnFile, &[u8])>) -> io::Result<()> {
+        let real = real_of(path, was.map(|(was, _)| was));
+        let _held = Locked::wait(real, before.locks.contains(&lock_of(real)));
+        fsutil::clear_odd(path)?;
+        if path.symlink_metadata().is_ok_and(|found| found.is_file()) && !is_same(path, was) {
+            let words = match fsutil::keep_aside(path) {
+                Ok(aside) => format!("{} has what was there", aside.display()),
+                Err(error) => format!("what was there is lost: {error}"),
+            };
+            (self.options.tell)(&format!("{} is put back; {words}", path.display()));
+        }
+        let Some((was, content)) = was else { return std::fs::remove_file(path).or_else(absent) };
+        if let Some((target, _)) = &was.link
+            && std::fs::read_link(path).ok().as_ref() != Some(target)
+        {
+            std::fs::remove_file(path).or_else(absent)?;
+            symlink(target, path)?;
+        }
+        write(real, content)?;
+        let mode = was.file.mode.unwrap_or(0o644);
+        std::fs::set_permissions(real, std::fs::Permissions::from_mode(mode))
+    }
+
+    /// Puts back what is named. `whole`: files of settings as a whole. Returns what was put back with it.
+    fn restore(
+        &self,
+        context: &Context,
+        (before, now): (&Record, &Record),
+        named: &[Change],
+        whole: bool,
+    ) -> Vec<Change> {
         let saved = self.saved(context);
         before.save_again(&saved);
         let all_hooks = self.repo.common_dir().join(HOOKS);
@@ -211,18 +241,20 @@ impl Workspaces<'_> {
                 Thing::Ref => {}
             }
         }
+        let mut related = Vec::new();
         for (file, names) in keys {
             let was = before.files.get(file).and_then(Option::as_ref);
             let content = was.and_then(|was| before.content(&saved, &was.file.content).ok());
             let known = was.zip(content.as_deref());
             let is_whole = whole || known.is_some() && file.symlink_metadata().is_err();
             let restored = match known {
-                Some(_) if is_whole => restore_file(file, known),
-                _ => restore_settings(before, &saved, file, &names),
+                Some(_) if is_whole => self.restore_file(before, file, known),
+                _ => restore_settings(before, &saved, (file, content.as_deref()), &names)
+                    .map(|more| related.extend(more)),
             };
             warned(file, restored);
-            unlock(file, before);
         }
+        related
     }
 }
 
@@ -244,38 +276,9 @@ fn is_same(path: &Path, was: Option<(&OwnFile, &[u8])>) -> bool {
     fsutil::read_plain(path).ok().as_deref() == was.map(|(_, content)| content)
 }
 
-/// The same of a file that is recorded in another way.
-fn is_as_it_was(before: &Record, saved: &Path, path: &Path, old: Option<&Hook>) -> bool {
-    let content = old.and_then(|old| before.content(saved, &old.content).ok());
-    fsutil::read_plain(path).ok() == content
-}
-
-/// Removes a lock of git that was not there before. No program of the step lives.
-fn unlock(file: &Path, before: &Record) {
-    let lock = lock_of(file);
-    if !before.locks.contains(&lock) {
-        let cleared = fsutil::clear_odd(&lock).and_then(|_| std::fs::remove_file(&lock).or_else(absent));
-        warned(&lock, cleared);
-    }
-}
-
-/// Makes a file of settings what it was.
-fn restore_file(path: &Path, was: Option<(&OwnFile, &[u8])>) -> io::Result<()> {
-    fsutil::clear_odd(path)?;
-    let Some((was, content)) = was else { return std::fs::remove_file(path).or_else(absent) };
-    let real = match &was.link {
-        None => path,
-        Some((target, real)) => {
-            if std::fs::read_link(path).ok().as_ref() != Some(target) {
-                std::fs::remove_file(path).or_else(absent)?;
-                symlink(target, path)?;
-            }
-            real
-        }
-    };
-    write(real, content)?;
-    let mode = was.file.mode.unwrap_or(0o644);
-    std::fs::set_permissions(real, std::fs::Permissions::from_mode(mode))
+/// Whether it is the file that names what the main checkout is at.
+fn is_head(path: &Path) -> bool {
+    path.ends_with(HEAD)
 }
 
 /// Replaces a file. A step may have made its directory read-only.
@@ -294,13 +297,8 @@ fn write(path: &Path, content: &[u8]) -> io::Result<()> {
 
 /// Gives a hook, or a file of rules, the content that it had, or removes a new one.
 fn restore_hook(before: &Record, saved: &Path, path: &Path) -> io::Result<()> {
-    put_file(before, saved, path, before.hooks.get(&*path.to_string_lossy()))
-}
-
-/// Gives a file the content that it had, or removes a new one.
-fn put_file(before: &Record, saved: &Path, path: &Path, old: Option<&Hook>) -> io::Result<()> {
     fsutil::clear_odd(path)?;
-    let Some(Hook { content, mode }) = old else {
+    let Some(Hook { content, mode }) = before.hooks.get(&*path.to_string_lossy()) else {
         return std::fs::remove_file(path).or_else(absent);
     };
     if let Some(directory) = path.parent() {
@@ -314,47 +312,125 @@ fn put_file(before: &Record, saved: &Path, path: &Path, old: Option<&Hook>) -> i
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(*mode))
 }
 
-/// Gives settings the values that they had in a file. The file is replaced, so that no lock hinders that.
-fn restore_settings(before: &Record, saved: &Path, file: &Path, names: &BTreeSet<&str>) -> io::Result<()> {
+/// Gives settings the values that they had in a file, and those of branches that belong to them, which it returns. The
+/// lock is held only while the file is replaced: whoever finds a lock of git fails.
+fn restore_settings(
+    before: &Record,
+    saved: &Path,
+    (file, was): (&Path, Option<&[u8]>),
+    names: &BTreeSet<&str>,
+) -> io::Result<Vec<Change>> {
     let room = tempfile::tempdir().or_else(|error| tempfile::tempdir_in("/tmp").map_err(|_| error))?;
-    let draft = room.path().join("config");
-    let content = match fsutil::read_plain(file) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        read => read?,
+    let [draft, old] = ["config", "before"].map(|name| room.path().join(name));
+    fsutil::replace(&old, was.unwrap_or_default())?;
+    let old = settings_of(&old);
+    let read = || match fsutil::read_plain(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        read => read,
     };
-    fsutil::create(&draft, &content)?;
+    for _ in 0..TRIES {
+        let content = read()?;
+        fsutil::replace(&draft, &content)?;
+        edit(before, saved, (file, &draft), names)?;
+        let mut more = Vec::new();
+        for (key, values) in related(names, &old, &settings_of(&draft)) {
+            let values: Vec<Vec<u8>> = values.into_iter().map(|value| value.as_bytes().to_vec()).collect();
+            set(&draft, key, &values)?;
+            more.push(Change::of_related(key, !values.is_empty()));
+        }
+        let edited = fsutil::read_plain(&draft)?;
+        let _held = Locked::wait(file, before.locks.contains(&lock_of(file)));
+        if read()? == content {
+            return if edited == content { Ok(more) } else { write(file, &edited).map(|()| more) };
+        }
+    }
+    Err(io::Error::other("somebody else changes it all the time"))
+}
+
+/// Gives settings in the draft of a file the values that they had in it.
+fn edit(
+    before: &Record,
+    saved: &Path,
+    (file, draft): (&Path, &Path),
+    names: &BTreeSet<&str>,
+) -> io::Result<()> {
     for name in names {
         let key = key_and_worktree(name).0;
         let old: &Values = &before.settings.get(*name).cloned().unwrap_or_default();
         let of_file = old.iter().filter(|(one, _)| one == file);
         let wanted: Vec<Vec<u8>> =
             of_file.map(|(_, digest)| before.content(saved, digest)).collect::<io::Result<_>>()?;
-        // Outside of every repository, so that no setting of this one counts.
-        let config = |arguments: &[&OsStr]| {
-            let git = Git::new(Path::new("/")).args(["config", "--file"]).args([&draft]);
-            git.args(arguments)
-        };
-        let text = |words: &'static str| OsStr::new(words);
-        let there = config(&[text("--null"), text("--get-all"), key.as_ref()]).run_unchecked();
-        let there = there.map_err(io::Error::other)?.stdout;
-        let there: Vec<&[u8]> = there.split(|byte| *byte == 0).collect();
-        let there = &there[..there.len().saturating_sub(1)];
-        if there == wanted {
-            continue;
-        }
-        if !there.is_empty() {
-            config(&[text("--unset-all"), key.as_ref()]).run().map_err(io::Error::other)?;
-        }
-        for value in wanted {
-            config(&[text("--add"), key.as_ref(), OsStr::from_bytes(&value)])
-                .run()
-                .map_err(io::Error::other)?;
-        }
+        set(draft, key, &wanted)?;
     }
-    let edited = fsutil::read_plain(&draft)?;
-    if edited == content { Ok(()) } else { write(file, &edited) }
+    Ok(())
+}
+
+/// Gives a setting these values in a file.
+fn set(file: &Path, key: &str, wanted: &[Vec<u8>]) -> io::Result<()> {
+    // Outside of every repository, so that no setting of this one counts.
+    let config = |arguments: &[&OsStr]| {
+        let git = Git::new(Path::new("/")).args(["config", "--file"]).args([file]);
+        git.args(arguments)
+    };
+    let text = |words: &'static str| OsStr::new(words);
+    let there = config(&[text("--null"), text("--get-all"), key.as_ref()]).run_unchecked();
+    let there = there.map_err(io::Error::other)?.stdout;
+    let there: Vec<&[u8]> = there.split(|byte| *byte == 0).collect();
+    let there = &there[..there.len().saturating_sub(1)];
+    if there == wanted {
+        return Ok(());
+    }
+    if !there.is_empty() {
+        config(&[text("--unset-all"), key.as_ref()]).run().map_err(io::Error::other)?;
+    }
+    for value in wanted {
+        let added = config(&[text("--add"), key.as_ref(), OsStr::from_bytes(value)]).run();
+        added.map_err(io::Error::other)?;
+    }
+    Ok(())
 }
 
 fn absent(error: io::Error) -> io::Result<()> {
     if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    const EVIL: &str = "[remote \"x\"]\n\tpushurl = /evil\n";
+
+    /// CONTRACT 20.33
+    #[test]
+    fn a_setting_that_somebody_else_writes_at_that_moment_stays() {
+        let room = tempfile::tempdir().expect("a directory");
+        let (file, lock) = (room.path().join("config"), room.path().join("config.lock"));
+        let before: Record =
+            serde_json::from_str(r#"{"version":1,"hooks":{},"settings":{},"refs":{}}"#).expect("a record");
+        let names = BTreeSet::from(["remote.x.pushurl"]);
+        fsutil::replace(&file, EVIL.as_bytes()).expect("a file");
+        // Git writes the new file as the lock, and renames it.
+        fsutil::replace(&lock, format!("{EVIL}[user]\n\tname = somebody\n").as_bytes()).expect("a lock");
+        let (done, is_done) = channel();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                restore_settings(&before, room.path(), (&file, None), &names).expect("it is put back");
+                done.send(()).ok();
+            });
+            is_done.recv_timeout(Duration::from_millis(300)).ok();
+            std::fs::rename(&lock, &file).expect("renamed");
+        });
+        let now = std::fs::read_to_string(&file).expect("a file");
+        assert!(now.contains("somebody") && !now.contains("evil"), "{now}");
+        // Nobody holds a lock that long.
+        fsutil::replace(&file, EVIL.as_bytes()).expect("a file");
+        fsutil::replace(&lock, b"left").expect("a lock");
+        restore_settings(&before, room.path(), (&file, None), &names).expect("it is put back");
+        assert!(!std::fs::read_to_string(&file).expect("a file").contains("evil"));
+        assert!(!lock.exists());
+    }
 }

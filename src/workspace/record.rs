@@ -17,6 +17,7 @@ use crate::fsutil;
 
 use super::Workspaces;
 use super::context::Context;
+use super::locked::lock_of;
 use super::refusal::Refusal;
 
 /// The version of the format.
@@ -49,8 +50,8 @@ const WORKTREE_SETTINGS: &str = "config.worktree";
 /// Files of the repository that decide which files git takes, and how, and which parents it shows.
 pub(super) const RULES: [&str; 3] = ["info/exclude", "info/attributes", "info/grafts"];
 
-/// Files without which git does not work here.
-const VITAL: [&str; 3] = ["config", "config.worktree", "HEAD"];
+/// The file that names what the main checkout is at.
+pub(super) const HEAD: &str = "HEAD";
 
 /// A hook, or another file of the repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,9 +82,6 @@ pub(super) struct Record {
     version: u32,
     /// Hooks and files of rules by their paths.
     pub(super) hooks: BTreeMap<String, Hook>,
-    /// Files without which git does not work here, by their paths. They are put back only if it does not.
-    #[serde(default)]
-    pub(super) vital: BTreeMap<String, Hook>,
     /// Settings by their keys.
     pub(super) settings: BTreeMap<String, Values>,
     /// Settings that a step changed and nobody put back or accepted. `settings` has what they were.
@@ -97,7 +95,8 @@ pub(super) struct Record {
     /// Refs that only this program moves: ledgers, deferred states of drivers, and other work branches.
     #[serde(skip)]
     pub(super) ours: BTreeMap<String, String>,
-    /// The repository's own files of settings; `None`: there was none. No step can change what is in memory alone.
+    /// The repository's own files of settings, and its HEAD; `None`: there was none. No step can change what is in memory
+    /// alone.
     #[serde(skip)]
     pub(super) files: BTreeMap<PathBuf, Option<OwnFile>>,
     /// The locks of these files that were there.
@@ -185,11 +184,6 @@ impl Workspaces<'_> {
             tracing::warn!("{} was a named pipe, and was removed", pipe.display());
         }
         let (hooks, foreign) = self.hooks(&save);
-        let vital = self.vital_of(context)?.into_iter().filter_map(|path| {
-            let file = file_at(&path, &path.metadata().ok()?, &save);
-            Some((path.to_string_lossy().into_owned(), file))
-        });
-        let vital = vital.collect();
         let mut settings: BTreeMap<String, Values> = BTreeMap::new();
         for one in self.watched_of(context)? {
             let value = save(one.value.as_bytes());
@@ -225,15 +219,19 @@ impl Workspaces<'_> {
         refs.retain(|name, _| !name.starts_with(OURS) && *name != own && !replaces(name));
         let of_settings = settings.values().flatten().map(|(file, _)| file.clone());
         let files = self.files_of_settings(context)?.into_iter().chain(of_settings).collect::<BTreeSet<_>>();
-        let locks = files.iter().map(|file| lock_of(file)).filter(|lock| lock.symlink_metadata().is_ok());
-        let locks = locks.collect();
-        let files = files.into_iter().map(|path| (own_file(&path, &save), path));
-        let files = files.map(|(file, path)| (path, file)).collect();
+        let files = files.into_iter().chain([self.repo.common_dir().join(HEAD)]);
+        let files = files.map(|path| (own_file(&path, &save), path)).map(|(file, path)| (path, file));
+        let mut files: BTreeMap<PathBuf, Option<OwnFile>> = files.collect();
+        // A link there leads to a branch, which moves.
+        if let Some(Some(head)) = files.get_mut(&self.repo.common_dir().join(HEAD)) {
+            head.link = None;
+        }
+        let locks = files.iter().map(|(path, file)| lock_of(real_of(path, file.as_ref())));
+        let locks = locks.filter(|lock| lock.symlink_metadata().is_ok()).collect();
         let hooks_link = std::fs::read_link(self.repo.common_dir().join(HOOKS)).ok();
         Ok(Record {
             version: VERSION,
             hooks,
-            vital,
             settings,
             broken: BTreeSet::new(),
             worktrees,
@@ -327,10 +325,9 @@ impl Workspaces<'_> {
 
     /// The files without which git does not work in a worktree.
     pub(super) fn vital_of(&self, context: &Context) -> Result<Vec<PathBuf>, Refusal> {
-        let mut files = VITAL.map(|name| self.repo.common_dir().join(name)).to_vec();
-        let own = self.git_dir_of(context)?.join("config.worktree");
-        files.extend((!files.contains(&own)).then_some(own));
-        Ok(files)
+        let (common, own) = (self.repo.common_dir(), self.git_dir_of(context)?);
+        let settings = [common.join("config"), common.join(WORKTREE_SETTINGS), own.join(WORKTREE_SETTINGS)];
+        Ok(settings.into_iter().chain([common.join(HEAD)]).collect())
     }
 }
 
@@ -349,11 +346,9 @@ fn own_file(path: &Path, save: &dyn Fn(&[u8]) -> String) -> Option<OwnFile> {
     Some(OwnFile { file: file_at(path, &metadata, save), link })
 }
 
-/// The lock of a file of settings.
-pub(super) fn lock_of(file: &Path) -> PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push(".lock");
-    name.into()
+/// The file that git writes to for this one.
+pub(super) fn real_of<'a>(path: &'a Path, file: Option<&'a OwnFile>) -> &'a Path {
+    file.and_then(|file| file.link.as_ref()).map_or(path, |(_, real)| real)
 }
 
 fn digest_of(content: &[u8]) -> String {
@@ -381,6 +376,12 @@ pub(super) fn key_and_worktree(name: &str) -> (&str, Option<&str>) {
         Some((key, worktree)) => (key, Some(worktree)),
         None => (name, None),
     }
+}
+
+/// Whether a setting that is there now turns on settings of each worktree's own, as `git sparse-checkout` does. Those are
+/// compared themselves.
+pub(super) fn is_enabling(name: &str, was_there: bool) -> bool {
+    name == "extensions.worktreeconfig" && !was_there
 }
 
 /// The short name of a file of rules; `None`: it is a hook.

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use uuid::Uuid;
 
+use crate::git::repo::executing::settings_of;
 use crate::git::repo::listing::Executing;
 use crate::git::worktrees::registration::Workplace;
 
@@ -80,6 +81,16 @@ impl Workspaces<'_> {
         context: &Context,
     ) -> Result<BTreeMap<String, Vec<Executing>>, Refusal> {
         Ok(self.repo.watched_elsewhere(&self.git_dir_of(context)?))
+    }
+
+    /// Whether git works alike in all worktrees if each gets settings of its own: these two then apply to all.
+    pub(super) fn may_enable(&self) -> bool {
+        let shared = settings_of(&self.repo.common_dir().join("config"));
+        let is_bare = |one: &Executing| {
+            one.key == "core.bare"
+                && !["false", "no", "off", "0"].contains(&one.value.to_ascii_lowercase().as_str())
+        };
+        !shared.iter().any(|one| one.key == "core.worktree" || is_bare(one))
     }
 
     /// The private git directory of a workspace. Without one, the one that all worktrees share.

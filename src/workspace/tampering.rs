@@ -21,7 +21,7 @@ use crate::words::shell_quote;
 use super::Workspaces;
 use super::beside::Live;
 use super::context::Context;
-use super::record::{Hook, Record, Values, key_and_worktree, rule_of, saved_at};
+use super::record::{Hook, Record, Values, is_enabling, key_and_worktree, rule_of, saved_at};
 use super::refusal::Refusal;
 use super::store::Entry;
 
@@ -69,13 +69,13 @@ pub struct Change {
 }
 
 impl Change {
-    /// The change of a file without which git does not work.
-    pub(super) fn of_file(saved: &Path, name: &str, old: Option<&Hook>, is_there: bool) -> Self {
+    /// The change of a setting that was put back with others.
+    pub(super) fn of_related(key: &str, was_there: bool) -> Self {
         Self {
-            thing: Thing::File,
-            name: name.to_owned(),
-            how: how(old.map(drop).as_ref(), is_there.then_some(()).as_ref()),
-            undo: restores_hook(saved, name, old),
+            thing: Thing::Setting,
+            name: key.to_owned(),
+            how: if was_there { How::Changed } else { How::Added },
+            undo: String::new(),
             is_violation: true,
             is_protected: false,
         }
@@ -149,6 +149,8 @@ struct Rules<'a> {
     is_archived: &'a dyn Fn(&str) -> bool,
     /// Whether the run of a ledger has ended, so that its driver may go.
     is_ended: &'a dyn Fn(&str) -> bool,
+    /// Whether settings of each worktree's own may be turned on.
+    may_enable: &'a dyn Fn() -> bool,
     /// Whether the second commit has all that the first one has.
     has_all: &'a dyn Fn(CommitId, CommitId) -> bool,
 }
@@ -200,6 +202,9 @@ fn compare(before: &Record, now: &Record, rules: &Rules<'_>) -> Vec<Change> {
     let settings = differing(&before.settings, &now.settings)
         .filter(|(name, old, new)| values(*old) != values(*new) && counts(name));
     for (name, old, new) in settings {
+        if is_enabling(name, old.is_some()) && (rules.may_enable)() {
+            continue;
+        }
         let undo = restores_setting(rules.saved, name, old, new);
         found.push(change(Thing::Setting, name, how(old, new), undo));
     }
@@ -405,6 +410,7 @@ impl Workspaces<'_> {
         let rules = Rules {
             in_step,
             drivers: (&drivers, &own),
+            may_enable: &|| self.may_enable(),
             is_archived: &|ledger| {
                 let run = ledger.strip_prefix(RUNS).unwrap_or_default();
                 self.repo.read_ref(archived_ledger(run).as_bstr()).is_ok_and(|found| found.is_some())
@@ -466,6 +472,7 @@ mod tests {
             let rules = Rules {
                 in_step: false,
                 drivers: ("refs/heads/run/", "refs/heads/run/1/flow"),
+                may_enable: &|| true,
                 is_archived: &|_| false,
                 is_ended: &|_| false,
                 saved: Path::new("/s"),
@@ -535,6 +542,7 @@ mod tests {
         let rules = |in_step| Rules {
             in_step,
             drivers: ("refs/heads/run/", "refs/heads/run/1/flow"),
+            may_enable: &|| true,
             is_archived: &|name| name.ends_with('9'),
             is_ended: &|name| name.ends_with('8'),
             saved: Path::new("/s"),
@@ -558,6 +566,7 @@ mod tests {
         let rules = Rules {
             in_step: true,
             drivers: ("refs/heads/run/", "refs/heads/run/1/flow"),
+            may_enable: &|| true,
             is_archived: &|_| false,
             is_ended: &|name| name.ends_with('8'),
             saved: Path::new("/s"),
@@ -579,6 +588,7 @@ mod tests {
         let rules = Rules {
             in_step: false,
             drivers: ("refs/heads/run/", "refs/heads/run/1/flow"),
+            may_enable: &|| true,
             is_archived: &|name| name.ends_with('9'),
             is_ended: &|name| name.ends_with('8'),
             saved: Path::new("/s"),

@@ -118,8 +118,8 @@ pub(crate) fn is_readable(file: &Path) -> bool {
         && gix::config::File::from_path_no_includes(file.to_owned(), Source::Local).is_ok()
 }
 
-/// The settings in the file of a worktree.
-fn settings_of(file: &Path) -> Vec<Executing> {
+/// The settings in a file. One that cannot be read is one setting.
+pub(crate) fn settings_of(file: &Path) -> Vec<Executing> {
     let one = |key: String, value: &[u8]| {
         let value = value.to_str_lossy().into_owned();
         Executing { key, value, file: file.to_owned() }

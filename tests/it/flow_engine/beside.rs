@@ -11,7 +11,7 @@ const ONE: &str = "  - id: work
 ";
 
 /// An agent that does this, notes that in a file, and waits for another file.
-fn waiting(repo: &Repo, name: &str, act: &str) {
+pub(super) fn waiting(repo: &Repo, name: &str, act: &str) {
     let place = |what: &str| repo.beside(&format!("{name}-{what}")).display().to_string();
     let script = format!(
         "cat >/dev/null; {act}; touch '{}'; while ! [ -e '{}' ]; do sleep 0.05; done; echo {name} >{name}",
@@ -21,11 +21,11 @@ fn waiting(repo: &Repo, name: &str, act: &str) {
     agent(repo, name, &script);
 }
 
-fn begun(repo: &Repo, name: &str) {
+pub(super) fn begun(repo: &Repo, name: &str) {
     wait_for("the agent", || repo.beside(&format!("{name}-began")).exists().then_some(()));
 }
 
-fn go(repo: &Repo, name: &str) {
+pub(super) fn go(repo: &Repo, name: &str) {
     std::fs::write(repo.beside(&format!("{name}-go")), "").expect("a file");
 }
 

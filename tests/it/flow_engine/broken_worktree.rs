@@ -67,10 +67,6 @@ fn a_registration_that_a_step_breaks_is_set_right() {
         "rm .git; mkfifo .git",
     ] {
         let (repo, run, words) = ran(script);
-        if script.contains("extensions") {
-            assert_eq!(steps(&repo, &run), ["work killed_policy STOP"], "{script}: {words}");
-            continue;
-        }
         let wanted = ["work completed next", "next completed STOP"];
         assert_eq!(steps(&repo, &run), wanted, "{script}: {words}");
         assert!(!words.contains("was removed; the setting"), "{script}: {words}");

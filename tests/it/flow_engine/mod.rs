@@ -74,6 +74,7 @@ mod landing;
 mod lease;
 mod limits;
 mod moved_refs;
+mod persons;
 mod planner;
 #[path = "../../fixtures/providers/played.rs"]
 mod played;

@@ -3,6 +3,7 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::agent::{agent, with_agent};
+use super::beside::{begun, go, waiting};
 use super::hosts::Field;
 use super::*;
 
@@ -103,18 +104,13 @@ fn hooks_in_a_checkout_are_named_and_left_alone() {
     repo.write("githooks/pre-commit", "#!/bin/sh\nexit 0\n");
     std::fs::remove_dir_all(&hooks).ok();
     symlink("../githooks", &hooks).expect("a link");
-    let script = format!(
-        "cat >/dev/null; touch '{}'; while ! [ -e '{}' ]; do sleep 0.05; done",
-        repo.beside("began").display(),
-        repo.beside("go").display()
-    );
-    agent(&repo, "scripted", &script);
+    waiting(&repo, "scripted", "true");
     let run = start(&repo, &flow("work", ONE));
     let runner = repo.aynig_start(["run", "--drain"]);
-    wait_for("the agent", || repo.beside("began").exists().then_some(()));
+    begun(&repo, "scripted");
     std::fs::write(theirs.join("pre-commit"), "#!/bin/sh\n# of a person\nexit 0\n").expect("a hook");
     std::fs::write(theirs.join("NOTES.md"), "of a person\n").expect("a file");
-    std::fs::write(repo.beside("go"), "").expect("a file");
+    go(&repo, "scripted");
     runner.finish();
     let log = out(&repo.aynig_ok(["flow", "log", &run.slug]));
     assert!(log.contains("hooks/pre-commit was changed") && !log.contains("put back"), "{log}");
@@ -128,19 +124,14 @@ fn the_driver_of_an_ended_run_may_go_beside_a_step() {
     let repo = with_agent("cat >/dev/null; echo made >made");
     let over = start(&repo, &flow("work", ONE));
     repo.aynig_ok(["run", "--drain"]);
-    let script = format!(
-        "cat >/dev/null; touch '{}'; while ! [ -e '{}' ]; do sleep 0.05; done",
-        repo.beside("began").display(),
-        repo.beside("go").display()
-    );
-    agent(&repo, "scripted", &script);
+    waiting(&repo, "scripted", "true");
     let run = start(&repo, &flow("work", ONE));
     let runner = repo.aynig_start(["run", "--drain"]);
-    wait_for("the agent", || repo.beside("began").exists().then_some(()));
+    begun(&repo, "scripted");
     repo.aynig_ok(["clean", "--older-than", "0s", "--apply"]);
     let driver = format!("refs/heads/{}", over.driver);
     assert_eq!(repo.git(["for-each-ref", &driver]), "", "clean removes it");
-    std::fs::write(repo.beside("go"), "").expect("a file");
+    go(&repo, "scripted");
     runner.finish();
     assert_eq!(steps(&repo, &run), ["work completed STOP"]);
 }
