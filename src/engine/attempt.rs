@@ -108,6 +108,15 @@ impl Carried {
         }
     }
 
+    /// Why the run pauses after it, which its evidence names then. A step that broke its policy goes where its route says.
+    fn take_pause(&mut self) -> Option<String> {
+        let pause = self.pause.take().filter(|_| self.record.violations.is_empty());
+        if let Some(why) = &pause {
+            self.evidence = format!("{}; {why}", self.evidence);
+        }
+        pause
+    }
+
     /// Records it as an attempt that is tried again, and counts for no retry.
     pub(super) fn tries_again(&mut self, flag: &str) {
         self.outcome = Outcome::Error;
@@ -187,7 +196,13 @@ impl Engine<'_> {
         if ledger.tip().state.run.status == RunStatus::Running {
             let state = ledger.tip().state.clone();
             match due(&flow, &state.run, &state.steps) {
-                Due::Step { step, .. } => return self.step(&mut ledger, &driver, (&flow, step), attempt),
+                Due::Step { step, .. } => {
+                    if let Some(why) = self.workspaces.waits_beside(&state.run.id.to_string(), FLOW)? {
+                        let next = self.conclude(&mut ledger, &driver, &flow, holder, &waits(why))?;
+                        return Ok(Ended::Declared(next));
+                    }
+                    return self.step(&mut ledger, &driver, (&flow, step), attempt);
+                }
                 Due::Answer { step, number } => {
                     return self.answer(&mut ledger, &driver, (&flow, step, number), attempt);
                 }
@@ -391,11 +406,7 @@ impl Engine<'_> {
                 if let Some(saved) = saved {
                     carried.evidence = format!("{saved}; {}", carried.evidence);
                 }
-                // A step that broke its policy goes where its route says.
-                pause = carried.pause.take().filter(|_| carried.record.violations.is_empty());
-                if let Some(why) = &pause {
-                    carried.evidence = format!("{}; {why}", carried.evidence);
-                }
+                pause = carried.take_pause();
                 let artifacts = self.recorded(ledger, recorder, &carried, started);
                 // It may have removed its record.
                 let artifacts =
@@ -411,6 +422,7 @@ impl Engine<'_> {
             }
             Course::Parked(until, mut carried) => {
                 let why = carried.evidence.clone();
+                pause = carried.take_pause();
                 let to = head_of(&context);
                 let context = self.put_back(context, to, &why)?;
                 (carried.record.head, carried.record.tree) = self.here(&context)?;

@@ -160,7 +160,12 @@ impl Engine<'_> {
         carried.violated(forged, scene.step.opcode());
         self.judge_outside(scene, &mut carried)?;
         if carried.record.violations.is_empty() {
-            return course;
+            return course.map(|mut course| {
+                if let Course::Parked(_, parked) = &mut course {
+                    parked.pause = carried.pause;
+                }
+                course
+            });
         }
         // Nothing has looked at its work yet.
         carried.stays = true;

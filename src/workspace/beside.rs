@@ -52,20 +52,37 @@ impl Workspaces<'_> {
 
     /// Why a step waits for another one that is live on this host: hooks or settings are not as they were before that.
     pub(super) fn changed_beside(&self, context: &Context, now: &Record) -> Result<Option<String>, Refusal> {
-        for (other, before) in self.live_beside(context)? {
-            if let Some(name) = self.first_difference(&before, now) {
-                let handle = other.handle();
-                return Ok(Some(format!("{name} was changed while a step of {handle} is live")));
-            }
-        }
-        Ok(None)
+        let others = self.live_beside((&context.run_id, &context.name))?;
+        Ok(self.changed_since(&others, now))
+    }
+
+    /// The same before anything of a workspace is looked at, or made. It may be on another host only.
+    pub fn waits_beside(&self, run: &str, name: &str) -> Result<Option<String>, Refusal> {
+        let others = self.live_beside((run, name))?;
+        // What all worktrees share is seen from each.
+        let Some((other, _)) = others.first() else { return Ok(None) };
+        Ok(self.changed_since(&others, &self.recorded_now(other)?))
+    }
+
+    fn changed_since(&self, others: &[(Context, Record)], now: &Record) -> Option<String> {
+        others.iter().find_map(|(other, before)| {
+            let name = self.first_difference(before, now)?;
+            Some(format!("{name} was changed while a step of {} is live", other.handle()))
+        })
+    }
+
+    /// Refuses to make a workspace now, if it would take what a live step changed for what there is to be.
+    pub(super) fn check_beside(&self, run: &str, name: &str) -> Result<(), Refusal> {
+        let Some(why) = self.waits_beside(run, name)? else { return Ok(()) };
+        let refusal = Refusal::new(Why::Setup, format!("{why}; nothing was changed"));
+        Err(refusal.hint("when that step has ended the change is put back; then try again"))
     }
 
     /// The other workspaces of this host with a live step, and what there was before it.
-    pub(super) fn live_beside(&self, context: &Context) -> Result<Vec<(Context, Record)>, Refusal> {
+    fn live_beside(&self, (run, name): (&str, &str)) -> Result<Vec<(Context, Record)>, Refusal> {
         let mut found = Vec::new();
         for other in self.entries()?.into_iter().filter_map(|entry| entry.context.ok()) {
-            if (&other.run_id, &other.name) == (&context.run_id, &context.name) {
+            if (other.run_id.as_str(), other.name.as_str()) == (run, name) {
                 continue;
             }
             let file = self.directory(&other).join(LIVE);
@@ -80,7 +97,7 @@ impl Workspaces<'_> {
     /// Notes in the workspaces of other live steps that a step found changes of which any of them can be the cause.
     /// Returns these workspaces.
     pub(super) fn note_beside(&self, context: &Context, names: &str) -> Result<Vec<String>, Refusal> {
-        let others = self.live_beside(context)?;
+        let others = self.live_beside((&context.run_id, &context.name))?;
         for (other, _) in &others {
             let line = format!("{} put back {names}\n", context.handle());
             let file = self.directory(other).join(NOTES);

@@ -237,6 +237,7 @@ impl Workspaces<'_> {
         if BranchName::new(branch_name.as_bytes()).is_err() {
             return Err(Refusal::new(Why::Usage, format!("no branch can be named {branch_name}")));
         }
+        self.check_beside(run, name)?;
         Ok(Context {
             version: VERSION,
             repo_root: self.repo.top().to_owned(),

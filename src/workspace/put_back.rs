@@ -22,7 +22,7 @@ use super::context::Context;
 use super::locked::{Locked, lock_of};
 use super::record::{HEAD, HOOKS, Hook, OwnFile, RULES, Record, Values, key_and_worktree, real_of};
 use super::refusal::Refusal;
-use super::remotes::{advice, related};
+use super::remotes::{advice, put_back_with, related};
 use super::tampering::{Change, Outside, Thing, settled};
 
 /// How often what is still changed is put back: settings one by one, and then whole files.
@@ -336,7 +336,7 @@ fn restore_settings(
         for (key, values) in related(names, &old, &settings_of(&draft)) {
             let values: Vec<Vec<u8>> = values.into_iter().map(|value| value.as_bytes().to_vec()).collect();
             set(&draft, key, &values)?;
-            more.push(Change::of_related(key, !values.is_empty()));
+            more.push(put_back_with(key, !values.is_empty()));
         }
         let edited = fsutil::read_plain(&draft)?;
         let _held = Locked::wait(file, before.locks.contains(&lock_of(file)));

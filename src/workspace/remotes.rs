@@ -9,7 +9,7 @@ use crate::git::repo::listing::Executing;
 use crate::words::shell_quote;
 
 use super::record::Record;
-use super::tampering::{Change, Thing};
+use super::tampering::{Change, How, Thing};
 
 /// Settings of a branch that belong to those of its remote.
 const OF_BRANCHES: [&str; 3] = ["merge", "pushremote", "remote"];
@@ -34,6 +34,18 @@ pub(super) fn related<'a>(
     };
     let keys = of_branches().filter(|(branch, _)| theirs.contains(branch)).map(|(_, one)| one.key.as_str());
     keys.filter(|key| values(old, key) != values(now, key)).map(|key| (key, values(old, key))).collect()
+}
+
+/// The change of such a setting, which was put back.
+pub(super) fn put_back_with(key: &str, was_there: bool) -> Change {
+    Change {
+        thing: Thing::Setting,
+        name: key.to_owned(),
+        how: if was_there { How::Changed } else { How::Added },
+        undo: String::new(),
+        is_violation: true,
+        is_protected: false,
+    }
 }
 
 /// The remote that a setting is about.

@@ -62,12 +62,6 @@ impl Workspaces<'_> {
                 "if they are as they should be: `aynig workspace snapshot --accept {handle}`"
             )));
         }
-        // Settings that another live step changed keep a worktree from being looked at.
-        if !self.live_beside(context)?.is_empty()
-            && let Some(why) = self.changed_beside(context, &self.recorded_now(context)?)?
-        {
-            return Ok(Begun::Waits(why));
-        }
         let held = self.ready_after(context, Asked::Before)?;
         let looked = self.look_outside(&held.context, false)?;
         if let Some(why) = self.changed_beside(context, looked.1.now())? {

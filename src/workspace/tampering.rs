@@ -69,18 +69,6 @@ pub struct Change {
 }
 
 impl Change {
-    /// The change of a setting that was put back with others.
-    pub(super) fn of_related(key: &str, was_there: bool) -> Self {
-        Self {
-            thing: Thing::Setting,
-            name: key.to_owned(),
-            how: if was_there { How::Changed } else { How::Added },
-            undo: String::new(),
-            is_violation: true,
-            is_protected: false,
-        }
-    }
-
     /// The change of a file as a whole.
     pub(super) fn of_whole(
         thing: Thing,

@@ -1,6 +1,7 @@
 //! Two runs on one host, of which one changes settings or hooks while a step of the other one is live or begins.
 
 use super::agent::{agent, with_agent};
+use super::hosts::Field;
 use super::*;
 
 const ONE: &str = "  - id: work
@@ -60,6 +61,67 @@ fn no_step_begins_with_what_a_live_step_changed() {
         assert_eq!(repo.git(["config", "--local", "--list"]), before, "{named}");
         assert!(!repo.path.join(".git/hooks/post-merge").exists(), "{named}");
     }
+}
+
+/// CONTRACT 20.33
+#[test]
+fn no_gate_opens_and_no_workspace_is_made_with_what_a_live_step_changed() {
+    let field = Field::new("cat >/dev/null; echo other >other");
+    let [here, there] = &field.hosts;
+    let hook = "H=$(git rev-parse --git-common-dir)/hooks; mkdir -p $H; echo evil >$H/post-merge";
+    waiting(here, "one", &format!("{hook}; git config core.sshcommand /nowhere"));
+    let gate = flow("ask", gate_step!("STOP"));
+    let asked = start(here, &gate);
+    let first = start(here, &flow("work", &ONE.replace("NAME", "one")));
+    let elsewhere = start(there, &flow("work", &ONE.replace("NAME", "scripted")));
+    let runner = here.aynig_start(["run", "--drain", "--branch", &first.driver]);
+    begun(here, "one");
+    for run in [&asked, &elsewhere] {
+        here.aynig(["run", "--branch", &run.driver]);
+        assert_eq!(steps(here, run), [""; 0]);
+        here.git(["fetch", "-q", "origin", &run.driver]);
+        let words = here.git(["log", "-1", "--format=%B", "FETCH_HEAD"]);
+        assert!(words.contains("was changed while a step of") && words.contains(&first.slug), "{words}");
+        assert!(words.contains("dwp-not-before: "), "it is parked: {words}");
+    }
+    // Whoever makes a workspace now would take it for what there is to be.
+    let file = here.path.join(".git/flow.yaml");
+    let refused = here.aynig(["flow", "start", file.to_str().expect("UTF-8"), "--base", "main"]);
+    assert_eq!(refused.status.code(), Some(3), "{}", told(&refused));
+    assert!(told(&refused).contains(&first.slug), "{}", told(&refused));
+    go(here, "one");
+    runner.finish();
+    assert_eq!(steps(here, &first), ["work killed_policy STOP"]);
+    wait_for("the other runs", || {
+        here.aynig(["run", "--drain"]);
+        (steps(here, &asked) == ["ask"] && steps(here, &elsewhere) == ["work completed STOP"]).then_some(())
+    });
+}
+
+/// CONTRACT 20.33
+#[test]
+fn an_attempt_that_is_tried_later_pauses_its_run_if_settings_were_changed_beside_it() {
+    let repo = with_agent("");
+    waiting(&repo, "one", "true");
+    waiting(&repo, "later", "git config aynig.provider.z.command /evil");
+    let script = std::fs::read_to_string(repo.path.join(".git/later.sh")).expect("a script");
+    agent(&repo, "later", &format!("{script}exit 75"));
+    let runs = ["one", "later"].map(|name| start(&repo, &flow("work", &ONE.replace("NAME", name))));
+    let mut runners = Vec::new();
+    for (name, run) in ["one", "later"].into_iter().zip(&runs) {
+        runners.push(repo.aynig_start(["run", "--drain", "--branch", &run.driver]));
+        begun(&repo, name);
+    }
+    for (name, runner) in ["later", "one"].into_iter().zip(runners.into_iter().rev()) {
+        go(&repo, name);
+        runner.finish();
+    }
+    for (run, other) in [(&runs[0], &runs[1]), (&runs[1], &runs[0])] {
+        let words = told(&repo.aynig_ok(["flow", "show", &run.slug]));
+        assert_eq!(end(&repo, run)[0], "paused", "{words}");
+        assert!(words.contains("aynig.provider.z.command") && words.contains(&other.slug), "{words}");
+    }
+    assert_eq!(steps(&repo, &runs[1]), ["work error"], "it is tried again");
 }
 
 /// CONTRACT 20.33
