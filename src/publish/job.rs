@@ -21,6 +21,7 @@ use super::names::{Names, unreachable};
 use super::proposal::{Forge, Proposal, ProposalState, Subject, Texts};
 use super::request::Request;
 use super::ruling::{Facts, Ruling, rule};
+use super::taken_back::{Given, given};
 use super::work::Work;
 
 /// The change of the proposal.
@@ -112,7 +113,8 @@ pub fn publish(
     };
     let found = request.forge.find(&subject)?;
     check_open(found.as_ref())?;
-    let ruling = job.ruling(&publishing.context, commit)?;
+    let (ruling, back) = job.ruling(&publishing.context, commit)?;
+    done.notes.extend(back);
     let mut proposal = found;
     if ruling == Ruling::Again {
         done.notes.push(format!("{} was deleted on {} and is made again there", names.branch, names.remote));
@@ -228,39 +230,61 @@ impl Job<'_> {
         context.publishing.as_ref().filter(is_ours)
     }
 
-    fn ruling(&self, context: &Context, commit: CommitId) -> Result<Ruling, Refusal> {
+    /// The decision about the push, and a note about published work that it takes back.
+    fn ruling(&self, context: &Context, commit: CommitId) -> Result<(Ruling, Option<String>), Refusal> {
         let Names { remote, key, branch, .. } = self.names;
         let on_branch = |one: &&Publication| one.remote == *key && one.branch == branch.to_string();
-        let recorded: Vec<&String> =
-            context.published.iter().filter(on_branch).map(|one| &one.commit).collect();
+        let recorded: Vec<&Publication> = context.published.iter().filter(on_branch).collect();
         let shown = self.there.shown.as_ref();
         let actual = shown.map(|(_, id)| *id);
         let text = actual.map(|id| id.to_string()).unwrap_or_default();
         // Nothing at the server shows an AGit proposal whose number is not known.
         let is_unseen = self.request.forge == Forge::Agit && actual.is_none();
+        let is_intended = self.intent(context).is_some_and(|intent| intent.commit == text);
+        let record = recorded.iter().find(|one| one.commit == text).filter(|_| !is_intended);
+        let given = record.map(|one| (given(self.repo, context, one, self.work.head), &one.head));
         let ruling = rule(Facts {
             exists: actual.is_some(),
             has_ours: actual == Some(commit),
-            is_recorded: recorded.contains(&&text)
-                || self.intent(context).is_some_and(|intent| intent.commit == text),
+            is_recorded: is_intended || given.is_some_and(|(given, _)| given != Given::Without),
             is_contained: actual.is_some_and(|id| {
                 self.repo.descends(self.work.head, id) && !self.repo.descends(self.there.base, id)
             }),
             was_published: !recorded.is_empty() && !is_unseen,
         });
-        let (Ruling::Foreign, Some((name, actual))) = (ruling, shown) else { return Ok(ruling) };
-        let ours = recorded.last().and_then(CommitId::parse_hex).unwrap_or(commit);
-        let message = format!(
-            "{branch} on {remote} has commits that were not published from here ({}); nothing was changed",
-            actual.short()
+        let (Ruling::Foreign, Some((name, actual))) = (ruling, shown) else {
+            let note = |(given, head): (Given, &String)| match given {
+                Given::Back(how) => Some(format!(
+                    "{} {how} after it was published; {branch} on {remote} does not have it any more",
+                    CommitId::parse_hex(head)?.short()
+                )),
+                Given::Newer | Given::Without => None,
+            };
+            let is_moved = ruling == Ruling::Push;
+            return Ok((ruling, given.filter(|_| is_moved).and_then(note)));
+        };
+        let whose = if given.is_some() {
+            "that another host published and the work branch here does not have"
+        } else {
+            "that were not published from here"
+        };
+        let message =
+            format!("{branch} on {remote} has commits {whose} ({}); nothing was changed", actual.short());
+        let ours = recorded.last().and_then(|one| CommitId::parse_hex(&one.commit));
+        let ours = if given.is_some() { self.work.head } else { ours.unwrap_or(commit) };
+        let worktree = shell_quote(&context.worktree_path.display().to_string());
+        let pull = format!(
+            "git -C {worktree} pull --no-rebase --no-edit {} {}",
+            shell_quote(remote.as_str()),
+            shell_quote(&name.to_string())
         );
-        let handle = context.handle();
         Err(Refusal::new(Why::Conflict, message)
             .hint(format!("`{}` shows them", self.names.shows(name.as_bstr(), ours.short())))
             .hint(format!(
-                "once the work branch of {handle} has them, it is published on top of them; or publish it as another \
-                 branch: `--branch NAME`"
-            )))
+                "`{pull}` brings them to the work branch of {}; then publish again",
+                context.handle()
+            ))
+            .hint("or publish the work as another branch: `--branch NAME`"))
     }
 
     /// Pushes. Returns the proposal that the server speaks of.

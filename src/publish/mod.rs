@@ -17,6 +17,7 @@
 //! | `job` | one call from its beginning to its end |
 //! | `names` | remote, branch and base, and which are refused |
 //! | `ruling` | what may be pushed, decided from facts |
+//! | `taken_back` | whether published work may give way |
 //! | `work` | the commits that are published, and the one that they are squashed into |
 //! | `texts` | title and text of a proposal |
 //! | `request` | what is asked for |
@@ -39,6 +40,7 @@ mod program;
 mod proposal;
 mod request;
 mod ruling;
+mod taken_back;
 mod texts;
 mod work;
 

@@ -89,6 +89,7 @@ mod seed;
 mod server;
 mod sessions;
 mod set_back;
+mod stale;
 mod steered;
 mod taken_away;
 mod telling;
