@@ -79,6 +79,10 @@ pub enum Landing {
         into: BranchName,
         /// The paths.
         paths: Vec<BString>,
+        /// The worktree that has the branch checked out, if it is another one than this.
+        worktree: Option<PathBuf>,
+        /// `SLUG/NAME` of the workspace whose branch it is.
+        workspace: Option<String>,
     },
 }
 
@@ -193,7 +197,12 @@ pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Lan
     let tree = match repo.merge_trees(onto.head.id, from.head.id) {
         Ok(Merge::Clean(tree)) if tree == onto.head.tree => return Ok(Landing::Nothing { into }),
         Ok(Merge::Clean(tree)) => tree,
-        Ok(Merge::Conflicts(paths)) => return Ok(Landing::Conflicts { into, paths }),
+        Ok(Merge::Conflicts(paths)) => {
+            let mut all = repo.checkouts_of(&from.name).unwrap_or_default().into_iter();
+            let worktree = all.find(|one| one.path != repo.top()).map(|one| one.path.clone());
+            let workspace = run.map(|(_, handle)| handle);
+            return Ok(Landing::Conflicts { into, paths, worktree, workspace });
+        }
         Err(error) => return Err(unmerged(&from.name, &into, &error)),
     };
     for side in [&from, &onto] {

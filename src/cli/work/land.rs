@@ -48,7 +48,7 @@ pub(crate) fn run(app: &App, arguments: &Land) -> Result<Exit, Error> {
                 ui::answer(&ui::sanitize(&format!("nothing to land: {into} has all that {branch} has")));
             }
         }
-        Landing::Conflicts { into, paths } => {
+        Landing::Conflicts { into, paths, worktree, workspace } => {
             let paths: Vec<_> = paths.iter().map(|path| path.to_str_lossy()).collect();
             let (fetch, theirs) = match authority.source() {
                 None => (String::new(), into.to_string()),
@@ -56,13 +56,21 @@ pub(crate) fn run(app: &App, arguments: &Land) -> Result<Exit, Error> {
                     (format!("git fetch {} && ", shell_quote(remote.as_str())), format!("{remote}/{into}"))
                 }
             };
+            // Git checks out no branch twice.
+            let there = match &worktree {
+                Some(path) => format!("cd {} && ", shell_quote(&path.display().to_string())),
+                None => format!("git switch {} && ", shell_quote(&branch)),
+            };
+            let push = match (authority.source(), worktree.and(workspace)) {
+                (None, _) => String::new(),
+                (Some(_), Some(handle)) => format!(", `aynig publish {handle}`"),
+                (Some(_), None) => ", push".to_owned(),
+            };
             let message =
                 format!("{branch} and {into} both change {}; nothing was changed", paths.join(", "));
+            let theirs = shell_quote(&theirs);
             return Err(Error::failed(message).hint(format!(
-                "`{fetch}git switch {} && git merge {}`, resolve, commit{}; then land again",
-                shell_quote(&branch),
-                shell_quote(&theirs),
-                if fetch.is_empty() { "" } else { ", push" }
+                "`{fetch}{there}git merge {theirs}`, resolve, commit{push}; then land again"
             )));
         }
     }
@@ -99,7 +107,7 @@ fn report(request: &Request, landing: &Landing) -> serde_json::Value {
     let (into, landed, paths) = match landing {
         Landing::Landed(landed) => (&landed.into, Some(landed), &[][..]),
         Landing::Nothing { into } => (into, None, &[][..]),
-        Landing::Conflicts { into, paths } => (into, None, &paths[..]),
+        Landing::Conflicts { into, paths, .. } => (into, None, &paths[..]),
     };
     json!({
         "branch": request.branch.to_string(),

@@ -7,6 +7,11 @@ use super::*;
 /// An agent, a gate, and, if it is rejected, a rollback and the agent again.
 const AGAIN: &str = concat!(agent_step!("one", "one", "ask"), gate_step!("undo"), undo_step!("one"));
 
+fn landed(repo: &Repo) -> String {
+    repo.git(["fetch", "-q", "origin"]);
+    repo.git(["show", "origin/main:work"])
+}
+
 /// The worktree of a run on a host.
 fn worktree(host: &Repo, run: &Started) -> String {
     out(&host.aynig_ok(["workspace", "path", &run.slug])).trim().to_owned()
@@ -72,5 +77,43 @@ fn a_commit_that_another_host_published_is_not_taken_back() {
         let back = err(&first.aynig_ok(["publish", &run.slug]));
         assert!(back.contains(&corrected[..10]) && back.contains("taken back"), "{back}");
         assert_eq!(field.at_hub(&format!("refs/heads/{}", run.work)), first.head(&run.work));
+    }
+}
+
+/// CONTRACT 14.2
+#[test]
+fn the_printed_lines_of_a_conflict_work_where_the_run_has_its_worktree() {
+    for remote in [true, false] {
+        let field = Field::new(APPENDS);
+        let first = &field.hosts[0];
+        if !remote {
+            first.git(["config", "aynig.remote", ""]);
+        }
+        let run = start(first, &flow("one", AGAIN));
+        first.aynig_ok(["run", "--drain"]);
+        first.write("work", "other\n");
+        first.commit_all("other");
+        if remote {
+            first.git(["push", "-q", "origin", "main"]);
+        }
+        first.aynig_ok(["flow", "approve", &run.slug]);
+        first.aynig_ok(["run", "--drain"]);
+        if remote {
+            first.aynig_ok(["publish", &run.slug]);
+        }
+        let said = err(&first.aynig(["land", &run.work]));
+        let merge = line_with(&said, "git merge");
+        let output = typed(first, &merge);
+        assert!(told(&output).contains("CONFLICT"), "{merge}: {}", told(&output));
+        let worktree = worktree(first, &run);
+        std::fs::write(std::path::Path::new(&worktree).join("work"), "other\none\n").expect("a file");
+        first.git(["-C", &worktree, "commit", "-qam", "merged"]);
+        if remote {
+            let publish = line_with(&said, "aynig publish");
+            first.aynig_ok(publish.split(' ').skip(1));
+        }
+        first.aynig_ok(["land", &run.work]);
+        let main = if remote { landed(first) } else { first.show("main:work") };
+        assert_eq!(main, "other\none");
     }
 }
