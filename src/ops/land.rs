@@ -191,6 +191,9 @@ pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Lan
     onto.check_free(repo, authority)?;
     let about = run.as_ref().map(|(state, handle)| work::may_land(state, handle, request.unsuccessful));
     let about = about.transpose()?.flatten();
+    if let Some((state, handle)) = &run {
+        work::check_newest(repo, authority, (state, handle), (&from.name, from.head.id))?;
+    }
     if repo.descends(onto.head.id, from.head.id) {
         return Ok(Landing::Nothing { into });
     }

@@ -2,17 +2,21 @@
 
 use crate::contract::ids::{BranchName, CommitId};
 use crate::git::Repo;
+use crate::git::address::key_of;
+use crate::ledger::Place;
 use crate::ledger::fetch::fetch;
 use crate::ledger::operate::here;
 use crate::ledger::runs;
 use crate::model::approval::Answer;
-use crate::model::run::Verdict;
+use crate::model::run::{DecidedBy, RunKind, Verdict};
 use crate::model::state::State;
 use crate::model::step::{Opcode, Outcome, Step};
+use crate::model::workspace::{Publication, Workspace, WorkspaceStatus};
 use crate::runner::authority::Authority;
 use crate::words::error_chain;
 
 use super::error::Error;
+use super::flows::gate;
 use super::settings;
 
 /// The state of the run that a work branch belongs to, and `SLUG/NAME` of the workspace. The remote that decides is asked
@@ -36,7 +40,6 @@ pub(super) fn of_run(repo: &Repo, authority: &Authority, branch: &BranchName) ->
 /// A warning about commits on the work branch of an ended run that no step of it has made or seen.
 pub(super) fn by_hand(repo: &Repo, state: &State, head: CommitId) -> Option<String> {
     state.run.verdict?;
-    let of_step = |step: &Step| CommitId::parse_hex(step.record.as_ref()?.head.as_ref()?.as_bytes());
     let approved = state.approvals.values().filter(|one| {
         one.resolution.as_ref().is_some_and(|resolution| resolution.status == Answer::Approved)
     });
@@ -52,14 +55,113 @@ pub(super) fn by_hand(repo: &Repo, state: &State, head: CommitId) -> Option<Stri
     })
 }
 
+/// The commit of the work branch after a step.
+fn of_step(step: &Step) -> Option<CommitId> {
+    CommitId::parse_hex(step.record.as_ref()?.head.as_ref()?.as_bytes())
+}
+
+/// The workspace of a run by its name.
+fn workspace_of<'a>(state: &'a State, handle: &str) -> Option<&'a Workspace> {
+    let (_, name) = handle.split_once('/')?;
+    state.workspaces.values().find(|workspace| workspace.name.as_str() == name)
+}
+
+/// Whether a commit has the newest work of a run, and no step that was rolled back. One commit with all changes has the work
+/// that its record names.
+fn is_current(repo: &Repo, state: &State, workspace: &Workspace, commit: CommitId) -> bool {
+    let Some(newest) = CommitId::parse_hex(&workspace.head_sha) else { return false };
+    if commit == newest {
+        return true;
+    }
+    let squashed: Vec<CommitId> = workspace
+        .published
+        .iter()
+        .filter(|one| one.squashed)
+        .filter_map(|one| CommitId::parse_hex(&one.commit).zip(CommitId::parse_hex(&one.head)))
+        .filter(|(published, _)| repo.descends(commit, *published))
+        .map(|(_, head)| head)
+        .collect();
+    let has =
+        |wanted| repo.descends(commit, wanted) || squashed.iter().any(|head| repo.descends(*head, wanted));
+    let mut of_steps = state.steps.values().filter_map(of_step);
+    has(newest) && !of_steps.any(|head| !repo.descends(newest, head) && has(head))
+}
+
+/// The publication with the newest work of a run, by the ledger: at the remote that decides the run, if one does.
+pub(in crate::ops) fn published_now<'a>(
+    repo: &Repo,
+    state: &State,
+    workspace: &'a Workspace,
+) -> Option<&'a Publication> {
+    let place = Place::of(repo, state.run.id, &state.run.decided_by).ok();
+    let key = place.and_then(|place| match place {
+        Place::Remote(remote) => repo.address_of(&remote).map(|address| key_of(&address)),
+        Place::Here => None,
+    });
+    let is_there = |one: &&Publication| key.as_ref().is_none_or(|key| one.remote == *key);
+    let is_newest = |one: &&Publication| {
+        let Some(head) = CommitId::parse_hex(&one.head) else { return false };
+        // Commits of people that are not here were put on top, as far as is known.
+        let is_elsewhere = || {
+            repo.commit(head).is_err() && !state.steps.values().filter_map(of_step).any(|step| step == head)
+        };
+        is_current(repo, state, workspace, head) || is_elsewhere()
+    };
+    let newest = workspace.published.iter().filter(is_there).filter(is_newest);
+    newest.max_by_key(|one| one.branch == workspace.branch_name)
+}
+
+/// Refuses to land a commit that lacks the newest work of its run, or has what was rolled back (CONTRACT 21.14).
+pub(super) fn check_newest(
+    repo: &Repo,
+    authority: &Authority,
+    (state, handle): (&State, &str),
+    (branch, head): (&BranchName, CommitId),
+) -> Result<(), Error> {
+    let Some(workspace) = workspace_of(state, handle) else { return Ok(()) };
+    let Some(newest) = CommitId::parse_hex(&workspace.head_sha) else { return Ok(()) };
+    if is_current(repo, state, workspace, head) {
+        return Ok(());
+    }
+    let slug = &state.run.slug;
+    let stands = if state.run.status.is_ended() { "ended" } else { "stands" };
+    let at = authority.source().map(|remote| format!(" on {remote}")).unwrap_or_default();
+    let (old, new) = (head.short(), newest.short());
+    let error = Error::failed(format!(
+        "{branch}{at} is at {old}, and run {slug} {stands} at {new}; nothing was landed"
+    ));
+    let is_decided_there = matches!(state.run.decided_by, DecidedBy::Remote(_));
+    let anyway = if obstacle(state).is_some() { " --unsuccessful" } else { "" };
+    Err(match workspace.status {
+        WorkspaceStatus::Removed => error.hint(format!("`aynig flow show {slug}` shows its work")),
+        WorkspaceStatus::Ready if is_decided_there => {
+            error.hint(format!("`aynig publish {slug}{anyway}` brings it there; then land again"))
+        }
+        WorkspaceStatus::Ready => error.hint(format!("`git log {old}..{new}` shows what it lacks")).hint(
+            format!("or `aynig workspace snapshot {handle}` makes the branch as it is the work of the run"),
+        ),
+    })
+}
+
 /// Refuses to land work that nobody approved, unless that is wanted. Returns a warning.
 pub(super) fn may_land(state: &State, handle: &str, anyway: bool) -> Result<Option<String>, Error> {
-    match obstacle(state) {
-        Some(why) if !anyway => Err(unsuccessful(&why, state.run.slug.as_str(), "landed")
-            .hint("or land the work as it is: the same again with `--unsuccessful`")),
-        Some(why) => Ok(Some(why)),
-        None => Ok(open_step(state, handle, "landed")),
+    let as_it_is = "or land the work as it is: the same again with `--unsuccessful`";
+    let slug = state.run.slug.as_str();
+    match (obstacle(state), unended(state)) {
+        (Some(why), _) if !anyway => Err(unsuccessful(&why, slug, "landed").hint(as_it_is)),
+        (None, Some(why)) if !anyway => Err(Error::failed(format!("{why}; nothing was landed"))
+            .hint(format!("`aynig flow show {slug}` shows where it stands"))
+            .hint(as_it_is)),
+        (Some(why), _) | (None, Some(why)) => Ok(Some(why)),
+        (None, None) => Ok(open_step(state, handle, "landed")),
     }
+}
+
+/// The words for a flow run that has not ended, and waits at no gate.
+fn unended(state: &State) -> Option<String> {
+    let run = &state.run;
+    let goes_on = run.kind == RunKind::Flow && !run.status.is_ended() && gate::open(state).is_none();
+    goes_on.then(|| format!("run {} has not ended", run.slug))
 }
 
 /// The refusal to take the work of a run that has not succeeded.
@@ -86,16 +188,18 @@ pub(super) fn obstacle(state: &State) -> Option<String> {
     }
 }
 
-/// A warning about a step under way, or an open gate. `done` is what is done with the work.
+/// A warning about a step under way, an open gate, or a step that is due. `done` is what is done with the work.
 pub(super) fn open_step(state: &State, handle: &str, done: &str) -> Option<String> {
-    let step = state.steps.values().next_back().filter(|step| step.ended_at.is_none())?;
-    Some(match step.opcode {
-        Opcode::Gate => {
-            format!("the gate {} of {handle} waits for an answer; what is {done} was not approved", step.id)
-        }
-        _ => format!(
+    let step = state.steps.values().next_back().filter(|step| step.ended_at.is_none());
+    match step {
+        Some(step) if step.opcode != Opcode::Gate => Some(format!(
             "step {} ({}) of {handle} is under way; what it does from now on is not {done}",
             step.number, step.id
-        ),
-    })
+        )),
+        Some(step) if gate::open(state).is_some() => Some(format!(
+            "the gate {} of {handle} waits for an answer; what is {done} was not approved",
+            step.id
+        )),
+        _ => unended(state).map(|why| format!("{why}; what it does from now on is not {done}")),
+    }
 }

@@ -10,7 +10,7 @@ use aynig::contract::ids::BranchName;
 use aynig::contract::retention::age_words;
 use aynig::ops::app::App;
 use aynig::ops::error::Error;
-use aynig::ops::flows::leftovers::{drivers, workspaces as ended};
+use aynig::ops::flows::leftovers::{drivers, main_branch, workspaces as ended};
 use aynig::ops::inside::persons_only;
 use aynig::ops::runs::leftovers::leftovers;
 use aynig::ops::workspace;
@@ -34,8 +34,7 @@ pub(crate) fn run(app: &App, arguments: &Clean) -> Result<Exit, Error> {
         BranchName::new(name.as_bytes()).map_err(|error| Error::usage(format!("--into: {error}")))
     });
     let named = named.transpose()?;
-    let main =
-        repo.main_branch(named.as_ref()).map_err(|error| Error::because("find the main branch", &error))?;
+    let main = main_branch(&repo, named.as_ref())?;
     if let (Some(named), None) = (&named, &main) {
         return Err(Error::usage(format!("--into {named}: there is no such branch"))
             .hint("`git branch --all` lists the branches there are"));

@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, HashMap};
 use bstr::{BString, ByteSlice};
 use gix::ObjectId;
 
-use crate::contract::ids::{BranchName, CommitId};
-use crate::contract::layout::{BRANCHES, FETCHED, TRACKED};
+use crate::contract::ids::{BranchName, CommitId, RemoteName};
+use crate::contract::layout::{BRANCHES, FETCHED, TRACKED, fetched_ref};
 use crate::fsutil;
 use crate::git::objects::commits::CommitError;
 use crate::git::process::call::{Git, ProcessError};
@@ -242,8 +242,24 @@ impl Repo {
         Ok(all.filter_map(|tip| tip.target.ok()).collect())
     }
 
-    /// The main branch and its tip: the one named, else HEAD of `origin`, else `main` or `master`.
-    pub fn main_branch(&self, named: Option<&BranchName>) -> Result<Option<(BString, CommitId)>, RefError> {
+    /// The main branch and its tip: the one named, else HEAD of `origin`, else `main` or `master`. `remote` is the one that
+    /// decides, if any: what a runner last fetched of it counts if that is newer.
+    pub fn main_branch(
+        &self,
+        named: Option<&BranchName>,
+        remote: Option<&RemoteName>,
+    ) -> Result<Option<(BString, CommitId)>, RefError> {
+        let known = self.known_main(named)?;
+        let Some(remote) = remote else { return Ok(known) };
+        let Some(branch) = named.cloned().or_else(|| self.default_branch(Some(remote))) else {
+            return Ok(known);
+        };
+        let fetched = self.fetched_head(remote, &branch)?;
+        let newer = fetched.filter(|new| known.as_ref().is_none_or(|(_, old)| self.descends(*new, *old)));
+        Ok(newer.map(|new| (fetched_ref(remote, &branch), new)).or(known))
+    }
+
+    fn known_main(&self, named: Option<&BranchName>) -> Result<Option<(BString, CommitId)>, RefError> {
         let mut names: Vec<BString> = Vec::new();
         match named {
             Some(branch) => {

@@ -44,7 +44,7 @@ pub struct GivenView {
 }
 
 /// The question of a gate that is open.
-pub(super) fn open(state: &State) -> Option<&Approval> {
+pub(in crate::ops) fn open(state: &State) -> Option<&Approval> {
     state.approvals.values().find(|approval| approval.resolution.is_none())
 }
 

@@ -4,6 +4,8 @@
 //! A driver goes only where its run has ended by the ledger, it rests as ended, and nobody moves it meanwhile.
 //! The ledger keeps the run.
 
+use bstr::BString;
+
 use crate::clock;
 use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId};
@@ -12,9 +14,11 @@ use crate::engine::driver::DONE;
 use crate::git::remote::PATIENCE;
 use crate::git::{RefChange, Repo, Together};
 use crate::ledger::{Place, Tip, runs as ledgers};
-use crate::model::run::{Run, RunKind, Verdict};
+use crate::model::run::{DecidedBy, Run, RunKind, Verdict};
 use crate::model::state::State;
 use crate::ops::error::Error;
+use crate::ops::settings;
+use crate::ops::work::published_now;
 use crate::runner::clean::{CleanOptions, Item, Kind};
 use crate::words::{error_chain, shell_quote};
 use crate::workspace::Workspaces;
@@ -71,8 +75,7 @@ fn ended(repo: &Repo, workspaces: &Workspaces<'_>) -> Result<Vec<(State, Context
 
 /// The workspaces of runs that ended a day ago: those that `aynig clean` removes, and those that stay.
 pub fn old_workspaces(repo: &Repo, workspaces: &Workspaces<'_>) -> Result<(Vec<String>, Vec<String>), Error> {
-    let main = repo.main_branch(None).map_err(|error| Error::because("find the main branch", &error))?;
-    let main = main.map(|(_, main)| main);
+    let main = main_branch(repo, None)?.map(|(_, main)| main);
     let now = clock::wall_seconds();
     let all = ended(repo, workspaces)?.into_iter();
     let old = all.filter(|(state, _)| age(now, &state.run) >= AGE);
@@ -82,6 +85,12 @@ pub fn old_workspaces(repo: &Repo, workspaces: &Workspaces<'_>) -> Result<(Vec<S
     let (go, stay): (Vec<_>, Vec<_>) = old.partition(is_unneeded);
     let handles = |all: Vec<(State, Context)>| all.iter().map(|(_, context)| context.handle()).collect();
     Ok((handles(go), handles(stay)))
+}
+
+/// The main branch and its newest commit that is known here, also by what a runner fetched.
+pub fn main_branch(repo: &Repo, named: Option<&BranchName>) -> Result<Option<(BString, CommitId)>, Error> {
+    let main = repo.main_branch(named, settings::remote(repo)?.as_ref());
+    main.map_err(|error| Error::because("find the main branch", &error))
 }
 
 /// The work of an ended run in a workspace.
@@ -133,12 +142,14 @@ fn workspace(
     let why = match work_of(repo, main, state, context) {
         Work::Unneeded(why) => why,
         Work::Open => {
-            let land = format!("aynig land {}", shell_quote(&context.branch_name));
-            let has_succeeded = state.run.verdict == Some(Verdict::Succeeded);
-            return item.stays(
-                ended("its work is not in the main branch"),
-                if has_succeeded { land } else { remove },
-            );
+            let known = state.workspaces.values().find(|one| one.name.as_str() == FLOW);
+            let is_published = known.is_some_and(|known| published_now(repo, state, known).is_some());
+            let next = match run.decided_by {
+                _ if run.verdict != Some(Verdict::Succeeded) => remove,
+                DecidedBy::Remote(_) if !is_published => format!("aynig publish {slug}"),
+                _ => format!("aynig land {}", shell_quote(&context.branch_name)),
+            };
+            return item.stays(ended("its work is not in the main branch"), next);
         }
         Work::Newer => {
             return item.stays(ended("another host has newer work of it"), format!("aynig publish {slug}"));

@@ -51,7 +51,7 @@ use super::status::{Filter, Query, look};
 use super::view::Time;
 use super::view::branch::BranchView;
 use super::view::driven::DrivenView;
-use super::{runs, settings};
+use super::{runs, settings, work};
 
 use gate::GateView;
 use standing::{Driver, Facts, Left, Place, Standing};
@@ -370,21 +370,24 @@ fn worktree(repo: &Repo, state: &State) -> Option<PathBuf> {
 fn left<'a>(repo: &Repo, state: &'a State) -> Left<'a> {
     let Some(workspace) = state.workspaces.values().next() else { return Left::default() };
     let is_removed = workspace.status == WorkspaceStatus::Removed;
-    let branch = BranchName::new(workspace.branch_name.as_bytes()).ok();
-    // A landing at a remote takes the branch that it has: publishing makes it.
+    let own = BranchName::new(workspace.branch_name.as_bytes()).ok();
+    let own = own.and_then(|branch| repo.branch_head(&branch).ok()?);
+    // A landing at a remote takes the branch that it has: publishing brings the newest work there.
+    let published = work::published_now(repo, state, workspace).filter(|one| {
+        let head = CommitId::parse_hex(&one.head);
+        !head.zip(own).is_some_and(|(head, own)| own != head && repo.descends(own, head))
+    });
     let is_there = matches!(state.run.decided_by, DecidedBy::Remote(_));
-    let is_published = !workspace.published.is_empty();
-    let is_branch = match is_there {
-        true => is_published,
-        false => branch.is_some_and(|branch| repo.branch_head(&branch).is_ok_and(|head| head.is_some())),
+    let branch = match is_there {
+        true => published.map(|one| one.branch.as_str()),
+        false => own.map(|_| workspace.branch_name.as_str()),
     };
     // Commits that a person made count, too.
-    let own = BranchName::new(workspace.branch_name.as_bytes()).ok();
-    let own = own.and_then(|branch| repo.branch_head(&branch).ok()?).map(|head| head.to_string());
-    let is_changed = has_changed(workspace) || own.is_some_and(|head| head != workspace.base_sha);
-    let is_due = !(is_there && is_published) && is_changed;
+    let is_changed = has_changed(workspace) || own.is_some_and(|head| head.to_string() != workspace.base_sha);
+    let is_open = !is_removed && is_changed && !has_landed(repo, workspace, own);
+    let is_due = is_open && (published.is_none() || !is_there && workspace.pr_url.is_none());
     Left {
-        branch: Some(workspace.branch_name.as_str()).filter(|_| is_branch && is_changed && !is_removed),
+        branch: branch.filter(|_| is_open),
         is_removed,
         is_here: !is_removed && worktree(repo, state).is_some_and(|path| path.is_dir()),
         has_remote: is_due && !repo.remote_names().is_empty(),
@@ -394,6 +397,15 @@ fn left<'a>(repo: &Repo, state: &'a State) -> Left<'a> {
 /// Whether the work of a run has commits that its base has not, as the ledger has it.
 fn has_changed(workspace: &Workspace) -> bool {
     workspace.head_sha != workspace.base_sha
+}
+
+/// Whether the main branch, as far as it is known here, has the newest work of a run. `own` is the work branch of this clone.
+fn has_landed(repo: &Repo, workspace: &Workspace, own: Option<CommitId>) -> bool {
+    let Some(newest) = CommitId::parse_hex(&workspace.head_sha) else { return false };
+    let newest = own.filter(|own| repo.descends(*own, newest)).unwrap_or(newest);
+    let main = leftovers::main_branch(repo, None).ok().flatten();
+    newest.to_string() != workspace.base_sha
+        && main.is_some_and(|(_, main)| repo.landed(newest, main).is_ok_and(|landed| landed.is_some()))
 }
 
 /// Why an answer that was pushed to a driver does not count.

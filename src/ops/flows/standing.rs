@@ -115,7 +115,7 @@ pub(super) struct Left<'a> {
     pub(super) is_removed: bool,
     /// Whether the worktree of its workspace is on this host.
     pub(super) is_here: bool,
-    /// Whether there is a remote to publish to.
+    /// Whether there is a remote to publish to, and the newest work is not published.
     pub(super) has_remote: bool,
 }
 
@@ -225,8 +225,9 @@ impl Facts<'_> {
         let left = &self.left;
         let succeeded = self.verdict == Some(Verdict::Succeeded);
         let mut next = Vec::new();
-        if succeeded && self.proposal.is_none() {
-            next.extend(left.branch.map(|branch| format!("aynig land {}", shell_quote(branch))));
+        if succeeded {
+            let lands = left.branch.filter(|_| self.proposal.is_none());
+            next.extend(lands.map(|branch| format!("aynig land {}", shell_quote(branch))));
             next.extend((left.has_remote && !left.is_removed).then(|| self.command("publish")));
         }
         if !succeeded || next.is_empty() {

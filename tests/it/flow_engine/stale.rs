@@ -1,11 +1,27 @@
 //! A published branch that is not at the newest commit of its run: it never lands, and no host takes back the work of another.
 
-use super::back::APPENDS;
+use super::back::{APPENDS, TWO};
 use super::hosts::Field;
 use super::*;
 
 /// An agent, a gate, and, if it is rejected, a rollback and the agent again.
 const AGAIN: &str = concat!(agent_step!("one", "one", "ask"), gate_step!("undo"), undo_step!("one"));
+
+/// An agent, a gate, and another step of the agent.
+const BETWEEN: &str = concat!(
+    agent_step!("one", "one", "ask"),
+    "  - id: ask\n    opcode: GATE\n    gate: result\n    routes: {gate_approved: two, gate_rejected: STOP}\n",
+    agent_step!("two", "two", "STOP"),
+);
+
+/// Writes another version each time.
+const VERSIONS: &str = "read -r what; echo \"$AYNIG_ORCH_TURN\" >work";
+
+fn next(repo: &Repo, run: &Started) -> Vec<String> {
+    let shown = json(&repo.aynig_ok(["flow", "show", &run.slug, "--json"]));
+    let next = shown["next"].as_array().expect("a list").iter();
+    next.map(|one| one.as_str().expect("a command").to_owned()).collect()
+}
 
 fn landed(repo: &Repo) -> String {
     repo.git(["fetch", "-q", "origin"]);
@@ -22,6 +38,98 @@ fn commit_by_hand(host: &Repo, run: &Started, words: &str) -> String {
     std::fs::write(std::path::Path::new(&worktree).join("work"), words).expect("a file");
     host.git(["-C", &worktree, "commit", "-qam", "by hand"]);
     host.git(["-C", &worktree, "rev-parse", "HEAD"])
+}
+
+/// CONTRACT 21.14
+#[test]
+fn what_was_rejected_after_it_was_published_never_lands() {
+    let field = Field::new(VERSIONS);
+    let [first, second] = &field.hosts;
+    let run = start(first, &flow("one", AGAIN));
+    first.aynig_ok(["run", "--drain"]);
+    first.aynig_ok(["publish", &run.slug]);
+    let old = first.head(&run.work);
+    second.aynig_ok(["flow", "reject", &run.slug, "--comment", "no"]);
+    first.aynig_ok(["run", "--drain"]);
+    let new = first.head(&run.work);
+    let publish = format!("aynig publish {}", run.slug);
+    let words = [&old[..10], &new[..10], &publish, "nothing was landed"];
+    // At the gate, and at the end.
+    assert_refused(&first.aynig(["land", &run.work]), 1, &words);
+    first.aynig_ok(["flow", "approve", &run.slug]);
+    first.aynig_ok(["run", "--drain"]);
+    assert_eq!(end(first, &run)[1], "succeeded");
+    for host in [first, second] {
+        let next = next(host, &run);
+        assert_eq!(next[0], publish);
+        assert!(!next.iter().any(|one| one.starts_with("aynig land")), "{next:?}");
+        assert_refused(&host.aynig(["land", &run.work]), 1, &words);
+    }
+    // Another clone publishes it, as the ledger has the rollback.
+    let said = err(&second.aynig_ok(["publish", &run.slug]));
+    assert!(said.contains(&old[..10]) && said.contains("rolled back"), "{said}");
+    assert_eq!(field.at_hub(&format!("refs/heads/{}", run.work)), new);
+    for host in [first, second] {
+        assert_eq!(next(host, &run)[0], format!("aynig land {}", run.work));
+    }
+    first.aynig_ok(["land", &run.work]);
+    assert_eq!(landed(first), first.git(["show", &format!("{new}:work")]));
+}
+
+/// CONTRACT 21.14
+#[test]
+fn a_branch_that_lacks_a_later_step_never_lands() {
+    for squash in [None, Some("--squash")] {
+        let field = Field::new(APPENDS);
+        let [first, second] = &field.hosts;
+        let run = start(first, &flow("one", BETWEEN));
+        let publish = [vec!["publish", &run.slug], squash.into_iter().collect()].concat();
+        first.aynig_ok(["run", "--drain"]);
+        first.aynig_ok(publish.clone());
+        let old = field.at_hub(&format!("refs/heads/{}", run.work));
+        second.aynig_ok(["flow", "approve", &run.slug]);
+        second.aynig_ok(["run", "--drain"]);
+        assert_eq!(end(first, &run)[1], "succeeded");
+        let words = [&old[..10], &second.head(&run.work)[..10], "aynig publish"];
+        assert_refused(&first.aynig(["land", &run.work]), 1, &words);
+        assert_eq!(next(first, &run)[0], format!("aynig publish {}", run.slug));
+        let again = first.aynig_ok(publish.clone());
+        assert!(!err(&again).contains("rolled back"), "{}", told(&again));
+        assert_eq!(next(second, &run)[0], format!("aynig land {}", run.work), "{squash:?}");
+        let done = second.aynig_ok(["land", &run.work]);
+        assert!(!err(&done).contains("since then"), "{}", told(&done));
+        assert_eq!(landed(first), "one\ntwo", "{squash:?}");
+    }
+}
+
+/// CONTRACT 21.14
+#[test]
+fn a_reviewers_branch_without_a_later_step_never_lands() {
+    let field = Field::new(APPENDS);
+    let [first, second] = &field.hosts;
+    let run = start(first, &flow("one", BETWEEN));
+    first.aynig_ok(["run", "--drain"]);
+    first.aynig_ok(["publish", &run.slug]);
+    let reviewed = field.hub.clone_beside("reviewed");
+    reviewed.git(["remote", "set-url", "origin", &first.git(["remote", "get-url", "origin"])]);
+    reviewed.git(["fetch", "-q", "origin", &run.work]);
+    reviewed.git(["switch", "-q", "--detach", "FETCH_HEAD"]);
+    reviewed.write("review", "a review\n");
+    reviewed.commit_all("a review");
+    reviewed.git(["push", "-q", "origin", &format!("HEAD:refs/heads/{}", run.work)]);
+    let theirs = reviewed.git(["rev-parse", "HEAD"]);
+    first.aynig_ok(["flow", "approve", &run.slug]);
+    first.aynig_ok(["run", "--drain"]);
+    assert_refused(&first.aynig(["land", &run.work]), 1, &[&theirs[..10], "aynig publish"]);
+    // The printed line brings the review into the work branch of either host.
+    let refused = err(&second.aynig(["publish", &run.slug]));
+    let pull = line_with(&refused, " pull ");
+    sh(second, &pull);
+    second.aynig_ok(["publish", &run.slug]);
+    let done = first.aynig_ok(["land", &run.work]);
+    assert!(err(&done).contains("since then"), "{}", told(&done));
+    assert_eq!(landed(first), "one\ntwo");
+    assert_eq!(first.git(["show", "origin/main:review"]), "a review");
 }
 
 /// The first command in backquotes with these words.
@@ -45,6 +153,28 @@ fn typed(host: &Repo, line: &str) -> std::process::Output {
 fn sh(host: &Repo, line: &str) {
     let output = typed(host, line);
     assert!(output.status.success(), "{line}: {}", told(&output));
+}
+
+/// CONTRACT 21.13
+#[test]
+fn work_of_a_run_that_goes_on_lands_only_on_request() {
+    for stops in ["due", "paused"] {
+        let field = Field::new(APPENDS);
+        let first = &field.hosts[0];
+        let run = start(first, &flow("one", TWO));
+        first.aynig_ok(["run"]);
+        if stops == "paused" {
+            first.aynig_ok(["flow", "pause", &run.slug]);
+        }
+        let published = err(&first.aynig_ok(["publish", &run.slug]));
+        assert!(published.contains(&format!("run {} has not ended", run.slug)), "{published}");
+        let show = format!("aynig flow show {}", run.slug);
+        let words = ["has not ended", "nothing was landed", &show, "--unsuccessful"];
+        assert_refused(&first.aynig(["land", &run.work]), 1, &words);
+        let landing = err(&first.aynig_ok(["land", &run.work, "--unsuccessful"]));
+        assert!(landing.contains("has not ended"), "{landing}");
+        assert_eq!(landed(first), "one");
+    }
 }
 
 /// CONTRACT 21.4
@@ -115,5 +245,28 @@ fn the_printed_lines_of_a_conflict_work_where_the_run_has_its_worktree() {
         first.aynig_ok(["land", &run.work]);
         let main = if remote { landed(first) } else { first.show("main:work") };
         assert_eq!(main, "other\none");
+    }
+}
+
+/// CONTRACT 20.14, 20.35
+#[test]
+fn what_has_landed_is_known_without_a_fetch_of_the_user() {
+    let field = Field::new(APPENDS);
+    let [first, second] = &field.hosts;
+    let run = start(first, &flow("one", AGAIN));
+    second.aynig_ok(["run", "--drain"]);
+    first.aynig_ok(["flow", "approve", &run.slug]);
+    second.aynig_ok(["run", "--drain"]);
+    first.aynig_ok(["publish", &run.slug]);
+    first.aynig_ok(["land", &run.work]);
+    second.aynig_ok(["run"]);
+    for host in [first, second] {
+        assert!(host.git(["log", "--format=%s", "origin/main"]) != "one", "no fetch");
+        let clean = json(&host.aynig_ok(["clean", "--workspaces", "--older-than", "0s", "--json"]));
+        let items = clean["items"].as_array().expect("a list");
+        let own = items.iter().find(|item| item["name"] == format!("{}/flow", run.slug));
+        assert_eq!(own.expect("the workspace")["fate"], "would go", "{clean}");
+        let next = next(host, &run);
+        assert!(!next.iter().any(|one| one.starts_with("aynig land")), "{next:?}");
     }
 }
