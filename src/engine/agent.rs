@@ -20,7 +20,8 @@ use crate::runner::attempt::environment::own_environment;
 use crate::stop::Stop;
 use crate::workspace::refusal::Refusal;
 
-use super::attempt::{Carried, Course, Scene, interrupted, unrecorded};
+use super::attempt::{Scene, interrupted, unrecorded};
+use super::course::{Carried, Course};
 use super::limits::time_left;
 use super::policy::{Rules, Violation, summary};
 use super::record::{ProviderUsed, Role};

@@ -6,7 +6,8 @@ use crate::workspace::refusal::Refusal;
 
 use super::Engine;
 use super::agent::record_policy;
-use super::attempt::{Carried, Course, Scene, interrupted};
+use super::attempt::{Scene, interrupted};
+use super::course::{Carried, Course};
 use super::policy::{Rules, Violation};
 use super::program::Bounds;
 use super::validation::{End, KeptFile, Validation, validate};

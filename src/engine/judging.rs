@@ -16,8 +16,9 @@ use crate::workspace::refusal::Refusal;
 
 use super::Engine;
 use super::agent::{posture, record_policy, until_of_limit};
-use super::attempt::{Carried, Course, Scene, interrupted};
+use super::attempt::{Scene, interrupted};
 use super::checking::keep;
+use super::course::{Carried, Course};
 use super::evaluation::{Chosen, Envelope, Evaluated, Evaluation, Planner, Verdict, choose, evaluate};
 use super::policy::Rules;
 use super::prompt::end_of;

@@ -15,6 +15,7 @@
 //! | [`driver`] | the branch that the runner steps, and its commits |
 //! | [`start`] | makes a run |
 //! | [`attempt`] | one attempt of the driver: from what is due to its end |
+//! | `course` | how a step went |
 //! | `conclude` | the transaction that ends it |
 //! | `limits` | when a run rests by itself |
 //! | `agent` | RUN_AGENT |
@@ -49,6 +50,7 @@ pub mod attempt;
 mod checking;
 mod conclude;
 pub mod control;
+mod course;
 pub mod driver;
 pub mod evaluation;
 pub mod fork;

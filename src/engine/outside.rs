@@ -12,7 +12,8 @@ use crate::model::step::{Opcode, Outcome};
 use crate::workspace::refusal::{Refusal, Why};
 use crate::workspace::{Change, Settled, settles, unsettled_words};
 
-use super::attempt::{Carried, Course, Scene};
+use super::attempt::Scene;
+use super::course::{Carried, Course};
 use super::{Engine, FLOW, remote_of};
 
 /// How many violations a step records, and how long each may be, in bytes.
