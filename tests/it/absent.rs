@@ -28,7 +28,8 @@ fn missed(repo: &Repo, times: usize) {
 #[test]
 fn a_removed_repository_ends_the_watch_after_twenty_intervals() {
     let (repo, runner) = watching("--watch=1");
-    std::fs::remove_dir_all(&repo.path).expect("removed");
+    // The runner may still put its worktree away.
+    wait_until("it is removed", || std::fs::remove_dir_all(&repo.path).is_ok());
     let output = runner.finish();
     assert_eq!(output.status.code(), Some(3), "{}", told(&output));
     let said = std::fs::read_to_string(repo.beside("err")).expect("a file");

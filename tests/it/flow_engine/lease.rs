@@ -41,6 +41,11 @@ fn send(pid: i32, signal: Signal) {
     kill(Pid::from_raw(pid), signal).expect("it is there");
 }
 
+fn parent_of(pid: i32) -> Option<i32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
+}
+
 fn gone(pid: i32) {
     wait_until(&format!("process {pid} to end"), || !is_alive(pid));
 }
@@ -49,9 +54,14 @@ fn gone(pid: i32) {
 pub(super) fn kill_in_step(repo: &Repo) {
     let runner = repo.aynig_start(["run"]);
     let [agent, step] = up(repo);
-    // Neither sees the end of the other.
+    // None sees the end of another one. The parent of an agent may be a process that the step's one started to keep it.
     runner.signal(Signal::SIGSTOP);
-    kill(Pid::from_raw(step), Signal::SIGKILL).ok();
+    let below =
+        std::iter::successors(Some(step), |pid| parent_of(*pid)).take_while(|pid| *pid != runner.pid());
+    let below: Vec<i32> = below.take_while(|pid| *pid > 1).collect();
+    for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
+        below.iter().rev().for_each(|pid| drop(kill(Pid::from_raw(*pid), signal)));
+    }
     runner.signal(Signal::SIGKILL);
     runner.finish();
     gone(step);
