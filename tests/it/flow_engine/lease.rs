@@ -60,7 +60,9 @@ pub(super) fn kill_in_step(repo: &Repo) {
         std::iter::successors(Some(step), |pid| parent_of(*pid)).take_while(|pid| *pid != runner.pid());
     let below: Vec<i32> = below.take_while(|pid| *pid > 1).collect();
     for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
-        below.iter().rev().for_each(|pid| drop(kill(Pid::from_raw(*pid), signal)));
+        for pid in below.iter().rev() {
+            kill(Pid::from_raw(*pid), signal).ok();
+        }
     }
     runner.signal(Signal::SIGKILL);
     runner.finish();
