@@ -1,7 +1,7 @@
 //! A request that a runner hands back because its host cannot do it (CONTRACT 4.19, 6.17, 11.26).
 //!
 //! Invariant: the time of a request that was handed back binds only the runners that handed it back. The commits alone
-//! decide when people are told of a request that no host can do, so it happens once.
+//! decide when a request that no host can do is reported, so it happens once.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ const UNABLE_KEY: &str = "aynig-unable";
 /// The trailer that counts how often in a row the request was handed back.
 pub(crate) const HANDED_BACK_KEY: &str = "aynig-handed-back";
 
-/// The trailer with the time from which on people are told that no host has taken the request.
+/// The trailer with the time from which on a notice reports that no host has taken the request.
 const UNTAKEN_KEY: &str = "aynig-untaken";
 
 /// How long other hosts have to take a request, in seconds.
@@ -122,7 +122,7 @@ pub fn handed_back(trailers: &Trailers) -> u32 {
     count.unwrap_or(0)
 }
 
-/// The time from which on people are told, in seconds since the epoch. `None` if they have been told.
+/// The time from which on a notice is due, in seconds since the epoch. `None` after the notice.
 fn untaken_from(trailers: &Trailers) -> Option<i64> {
     time_of(trailers.last(UNTAKEN_KEY)?)
 }
@@ -132,7 +132,7 @@ pub fn is_untaken(trailers: &Trailers, now: i64) -> bool {
     handed_back(trailers) > 0 && untaken_from(trailers).is_none_or(|from| from <= now)
 }
 
-/// Whether the commit that hands `trigger` back is the one that people are told of.
+/// Whether the commit that hands `trigger` back is the one of the notice.
 pub(crate) fn first_untaken(trigger: &Trailers, written: &Trailers) -> bool {
     let is_new = handed_back(trigger) == 0 || untaken_from(trigger).is_some();
     is_new && handed_back(written) > 0 && untaken_from(written).is_none()

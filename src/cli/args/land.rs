@@ -49,7 +49,7 @@ pub(crate) struct Land {
     #[arg(long)]
     pub(crate) accept_unsigned: bool,
 
-    /// Land although the run ended without success, goes on, or a step broke its policy
+    /// Land although the run has not ended, ended without success, or a step broke its policy
     #[arg(long)]
     pub(crate) unsuccessful: bool,
 

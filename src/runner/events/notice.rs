@@ -145,7 +145,7 @@ pub enum Outcome {
         state: StateName,
         /// The reason, as a sentence.
         why: String,
-        /// The hosts that cannot do it, if no host has taken it and people are told now (CONTRACT 6.18).
+        /// The hosts that cannot do it, if no host has taken it and a notice is due now (CONTRACT 6.18).
         untaken: Vec<Unable>,
     },
     /// The command, or a process it started, set the next state itself (CONTRACT 6.8).

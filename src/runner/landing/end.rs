@@ -274,7 +274,7 @@ impl<'a> End<'a> {
         }
     }
 
-    /// The hosts that cannot do what is requested, if people are told with this commit.
+    /// The hosts that cannot do what is requested, if a notice is due with this commit.
     fn untaken(&self, commit: CommitId) -> Vec<Unable> {
         let Ok(stored) = self.repo.commit(commit) else { return Vec::new() };
         let written = Message::parse(&stored.message).trailers;
