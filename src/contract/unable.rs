@@ -138,14 +138,16 @@ pub(crate) fn first_untaken(trigger: &Trailers, written: &Trailers) -> bool {
     is_new && handed_back(written) > 0 && untaken_from(written).is_none()
 }
 
-/// The command lines of git that reasons name between backticks, each once: what mends the host.
+/// The command lines that reasons name between backticks, each once: settings and remotes of git, and the call that shows and
+/// settles what was changed in a workspace.
 pub fn mends<'a>(reasons: impl Iterator<Item = &'a str>) -> Vec<String> {
+    const STARTS: [&str; 3] = ["git config ", "git remote add ", "aynig workspace snapshot "];
     let mut found: Vec<String> = Vec::new();
     for reason in reasons {
         // A reason that was cut may have a backtick without its end.
         let pieces: Vec<&str> = reason.split('`').collect();
         let quoted = pieces.iter().enumerate().filter(|(at, _)| at % 2 == 1 && at + 1 < pieces.len());
-        for (_, line) in quoted.filter(|(_, line)| line.starts_with("git config ")) {
+        for (_, line) in quoted.filter(|(_, line)| STARTS.iter().any(|start| line.starts_with(start))) {
             if !found.iter().any(|known| known == line) {
                 found.push((*line).to_owned());
             }
@@ -254,6 +256,12 @@ mod tests {
         assert!(!is_untaken(&trailers(""), 9_000));
         let reasons = ["no `b`; `git config a K` or `git config b K`", "`git config a K`; `git config cut"];
         assert_eq!(mends(reasons.into_iter()), ["git config a K", "git config b K"]);
+        let reasons = [
+            "hooks were changed; `aynig workspace snapshot 1/flow` shows how to undo it, and with `--accept` takes it",
+            "no remote has it: `git remote add NAME 'file:///x y'` adds it; `rm -rf x`, `git remote set-url a b`",
+        ];
+        let expected = ["aynig workspace snapshot 1/flow", "git remote add NAME 'file:///x y'"];
+        assert_eq!(mends(reasons.into_iter()), expected);
     }
 
     /// CONTRACT 11.26

@@ -287,7 +287,9 @@ impl Facts<'_> {
                     "; another host may run it at once, this one if it is resumed"
                 };
                 let next: &[&str] = if because.is_empty() { &[] } else { &["flow resume"] };
-                self.at(Place::Parked, format!("{words}{elsewhere}"), next)
+                let mut standing = self.at(Place::Parked, format!("{words}{elsewhere}"), next);
+                standing.next.splice(0..0, mends(driver.unable.iter().map(|one| one.why.as_str())));
+                standing
             }
             (_, _) if driver.elsewhere => {
                 let why = driver.reason.unwrap_or_default();
@@ -341,7 +343,8 @@ mod tests {
         let gate = || Facts { asks: Some("approval of plan".to_owned()), ..facts(Running, "rests") };
         let ended = |status, verdict| Facts { verdict: Some(verdict), ..facts(status, "rests") };
         let done = || ended(Completed, Verdict::Succeeded);
-        let unable = [Unable { runner: "host-b".to_owned(), why: "no claude".to_owned() }];
+        let why = "no claude; or: `git config a PROGRAM`".to_owned();
+        let unable = [Unable { runner: "host-b".to_owned(), why }];
         let handed_back = |kind| {
             let driver = Driver { kind, unable: &unable, not_before: Some(0), ..Driver::default() };
             Facts { driver: Some(driver), ..facts(Running, kind) }
@@ -360,14 +363,9 @@ mod tests {
                 handed_back("parked"),
                 Place::Parked,
                 "host-b cannot do it: no claude",
-                &["aynig flow resume 0a1b2c3d"],
+                &["git config a PROGRAM", "aynig flow resume 0a1b2c3d"],
             ),
-            (
-                handed_back("ready"),
-                Place::Due,
-                "host-b cannot do it: no claude; another host",
-                &["aynig run"],
-            ),
+            (handed_back("ready"), Place::Due, "`git config a PROGRAM`; another host", &["aynig run"]),
             (
                 Facts { driver: Some(untaken), ..facts(Running, "") },
                 Place::Stuck,

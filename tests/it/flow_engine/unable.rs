@@ -97,6 +97,8 @@ fn with_a_remote_another_host_has_ten_minutes() {
         assert_eq!((warned(first, seconds), status(first, seconds, &run)), (None, code), "{seconds}");
         let listed = out(&later(first, seconds, &["flow", "list"]));
         assert!(listed.lines().any(|line| line.contains(&run.slug) && line.contains(place)), "{listed}");
+        let shown = json(&later(first, seconds, &["flow", "show", &run.slug, "--json"]));
+        assert_eq!(shown["next"][0], MENDS, "{shown}");
     }
     // Whether a runner looks or not.
     assert_eq!(status(first, "700", &run), Some(12));
