@@ -15,6 +15,7 @@ use super::Workspaces;
 use super::context::{Context, State};
 use super::moved::moved;
 use super::refusal::Refusal;
+use super::snapshot::puts_aside;
 use super::store::{Entry, Fault, whose};
 
 /// Something that is wrong.
@@ -117,7 +118,6 @@ impl Broken {
         let handle = shell_quote(&context.handle());
         let snapshot = format!("`aynig workspace snapshot {handle}`");
         let anew = format!("`aynig workspace rollback {handle}` makes it anew at the base");
-        let undo = format!("`aynig workspace rollback --undo {handle}` brings");
         match self {
             Self::NoBase => {
                 "`git fetch --all` brings it if a remote has it; `git fsck` shows what else is missing"
@@ -139,7 +139,10 @@ impl Broken {
                 "if it was moved, `git worktree repair PLACE` notes where it is; else {snapshot} makes it anew at its branch"
             ),
             Self::NoDirectory | Self::Unregistered | Self::AnotherRepository => {
-                format!("{anew}, what is there stays beside it; then {undo} its commits back")
+                let aside = puts_aside(&context.worktree_path);
+                format!(
+                    "`{aside}`, then {snapshot} makes it anew with the work; what is there stays beside it"
+                )
             }
             Self::Misnamed | Self::Unlinked | Self::NoBranch => {
                 format!("{snapshot} sets it right")

@@ -80,6 +80,9 @@ pub(super) type Values = Vec<(PathBuf, String)>;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     version: u32,
+    /// The git directory that its paths are in. Older records do not name it.
+    #[serde(default)]
+    common_dir: PathBuf,
     /// Hooks and files of rules by their paths.
     pub(super) hooks: BTreeMap<String, Hook>,
     /// Settings by their keys.
@@ -149,6 +152,21 @@ impl Record {
             Some(content) => Ok(content.clone()),
             None => content_of(saved, digest),
         }
+    }
+
+    /// The record of a repository whose git directory is `common` now: it may have been moved.
+    fn now_in(mut self, common: &Path) -> Self {
+        let before = std::mem::replace(&mut self.common_dir, common.to_owned());
+        if before == common || before.as_os_str().is_empty() {
+            return self;
+        }
+        let at = |path: &Path| {
+            path.strip_prefix(&before).map_or_else(|_| path.to_owned(), |rest| common.join(rest))
+        };
+        let renamed = |name: String| at(Path::new(&name)).to_string_lossy().into_owned();
+        self.hooks = self.hooks.into_iter().map(|(name, hook)| (renamed(name), hook)).collect();
+        self.settings.values_mut().flatten().for_each(|(file, _)| *file = at(file));
+        self
     }
 
     /// The hooks and settings alone.
@@ -231,6 +249,7 @@ impl Workspaces<'_> {
         let hooks_link = std::fs::read_link(self.repo.common_dir().join(HOOKS)).ok();
         Ok(Record {
             version: VERSION,
+            common_dir: self.repo.common_dir().to_owned(),
             hooks,
             settings,
             broken: BTreeSet::new(),
@@ -248,7 +267,7 @@ impl Workspaces<'_> {
 
     /// The record of a workspace; `None` if there is none that can be used.
     pub(super) fn record_of(&self, context: &Context) -> Option<Record> {
-        read(&self.directory(context).join(FILE))
+        Some(read(&self.directory(context).join(FILE))?.now_in(self.repo.common_dir()))
     }
 
     /// Writes the record of a workspace.

@@ -503,14 +503,16 @@ fn clash_words(
 
 /// Something that is no worktree of the workspace is at its place.
 fn occupied(path: &Path) -> Refusal {
-    let shown = path.display().to_string();
-    let aside = format!("{shown}.old");
     let message = "something else is at the place of the worktree; nothing was changed";
-    Refusal::new(Why::Failed, message).hint(format!(
-        "`mv {} {}`, then again: the worktree is made anew with the work",
-        shell_quote(&shown),
-        shell_quote(&aside)
-    ))
+    let aside = puts_aside(path);
+    Refusal::new(Why::Failed, message)
+        .hint(format!("`{aside}`, then again: the worktree is made anew with the work"))
+}
+
+/// The command that takes what is at the place of a worktree out of the way.
+pub(super) fn puts_aside(path: &Path) -> String {
+    let shown = path.display().to_string();
+    format!("mv {} {}", shell_quote(&shown), shell_quote(&format!("{shown}.old")))
 }
 
 #[cfg(test)]

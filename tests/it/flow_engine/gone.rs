@@ -80,23 +80,75 @@ fn a_step_of_a_run_that_a_hub_decides_makes_a_worktree_anew_that_is_gone() {
     }
 }
 
-/// CONTRACT 15.6
-#[test]
-fn a_place_that_is_taken_is_named_with_a_way_to_the_work() {
-    let repo = with_agent(APPENDS);
-    let run = asked(&repo);
-    registration(&repo, &run);
+fn another_directory(repo: &Repo, run: &Started) {
+    registration(repo, run);
     std::fs::create_dir_all(&run.worktree).expect("a directory");
     std::fs::write(run.worktree.join("theirs"), "x").expect("a file");
-    repo.aynig_ok(["flow", "approve", &run.slug]);
-    let words = told(&repo.aynig(["run", "--drain"]));
-    let place = run.worktree.display();
-    let command = format!("mv {place} {place}.old");
-    assert!(words.contains(&command) && !words.contains("rollback"), "{words}");
-    std::fs::rename(&run.worktree, run.worktree.with_extension("old")).expect("moved");
-    repo.aynig_ok(["flow", "resume", &run.slug]);
-    repo.aynig_ok(["run", "--drain"]);
-    assert_eq!(repo.git(["show", &format!("{}:work", run.work)]), "one\ntwo");
+}
+
+fn a_file(repo: &Repo, run: &Started) {
+    directory(repo, run);
+    std::fs::write(&run.worktree, "x").expect("a file");
+}
+
+fn another_repository(repo: &Repo, run: &Started) {
+    directory(repo, run);
+    repo.git(["init", "-q", run.worktree.to_str().expect("UTF-8")]);
+}
+
+/// CONTRACT 15.6, 15.13
+#[test]
+fn a_place_that_is_taken_is_named_with_a_way_to_the_work() {
+    let takers: [(&str, Loss); 3] =
+        [("a directory", another_directory), ("a file", a_file), ("another repository", another_repository)];
+    for (what, taken) in takers {
+        let repo = with_agent(APPENDS);
+        let run = asked(&repo);
+        taken(&repo, &run);
+        repo.aynig_ok(["flow", "approve", &run.slug]);
+        let words = told(&repo.aynig(["run", "--drain"]));
+        let place = run.worktree.display();
+        let command = format!("mv {place} {place}.old");
+        assert!(words.contains(&command) && !words.contains("rollback"), "{what}: {words}");
+        let doctor = told(&repo.aynig(["doctor"]));
+        assert!(!doctor.contains("rollback"), "{what}: {doctor}");
+        sh(&repo, &line_with(&doctor, "mv "));
+        let snapshot = line_with(&doctor, "aynig workspace snapshot");
+        repo.aynig_ok(snapshot.split(' ').skip(1));
+        assert!(run.worktree.with_extension("old").exists(), "{what}");
+        repo.aynig_ok(["flow", "resume", &run.slug]);
+        repo.aynig_ok(["run", "--drain"]);
+        assert_eq!(repo.git(["show", &format!("{}:work", run.work)]), "one\ntwo", "{what}");
+    }
+}
+
+/// CONTRACT 15.6, 15.15
+#[test]
+fn a_clone_that_was_moved_carries_its_runs_on() {
+    let field = Field::new(APPENDS);
+    for repo in [&with_agent(APPENDS), &field.hosts[0]] {
+        let program = repo.beside("agent.sh");
+        std::fs::copy(repo.path.join(".git/scripted.sh"), &program).expect("a script");
+        repo.git(["config", "aynig.provider.scripted.command", program.to_str().expect("UTF-8")]);
+        for name in ["info/exclude", "hooks/post-merge"] {
+            let file = repo.path.join(".git").join(name);
+            std::fs::create_dir_all(file.parent().expect("a directory")).expect("a directory");
+            std::fs::write(file, "# mine\n").expect("a file");
+        }
+        let run = asked(repo);
+        let moved = repo.beside("moved");
+        std::fs::rename(&repo.path, &moved).expect("moved");
+        let there = |arguments: &[&str]| {
+            let output = repo.aynig_command().current_dir(&moved).args(arguments).output().expect("it runs");
+            assert!(output.status.success(), "{arguments:?}: {}", told(&output));
+            told(&output)
+        };
+        there(&["flow", "approve", &run.slug]);
+        let ran = there(&["run", "--drain"]);
+        std::fs::rename(&moved, &repo.path).expect("moved back");
+        assert_eq!(end(repo, &run), ["completed", "succeeded", "completed"], "{ran}");
+        assert_eq!(repo.git(["show", &format!("{}:work", run.work)]), "one\ntwo");
+    }
 }
 
 /// CONTRACT 20.4

@@ -195,3 +195,27 @@ pub(super) fn end(repo: &Repo, run: &Started) -> [String; 3] {
     let shown = shown(repo, run);
     ["status", "verdict", "termination"].map(|name| shown[name].as_str().unwrap_or("-").to_owned())
 }
+
+/// The first command in backquotes with these words.
+pub(super) fn line_with(said: &str, words: &str) -> String {
+    let found = said.split('`').skip(1).step_by(2).find(|line| line.contains(words));
+    found.unwrap_or_else(|| panic!("{words} is missing in: {said}")).to_owned()
+}
+
+/// Types a line in a clone.
+pub(super) fn typed(host: &Repo, line: &str) -> std::process::Output {
+    let mut shell = std::process::Command::new("sh");
+    for (name, value) in host.git_command().get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    shell.args(["-c", line]).current_dir(&host.path).output().expect("a shell")
+}
+
+/// Types a line in a clone; it must succeed.
+pub(super) fn sh(host: &Repo, line: &str) {
+    let output = typed(host, line);
+    assert!(output.status.success(), "{line}: {}", told(&output));
+}

@@ -60,16 +60,7 @@ impl Scene {
     fn types(&self, host: &Repo, words: &str, beginning: &str) {
         let command = words.split('`').find(|words| words.starts_with(beginning));
         let command = command.unwrap_or_else(|| panic!("no {beginning} in {words}"));
-        let mut shell = std::process::Command::new("sh");
-        shell.args(["-c", command]).current_dir(&host.path);
-        for (name, value) in host.git_command().get_envs() {
-            match value {
-                Some(value) => shell.env(name, value),
-                None => shell.env_remove(name),
-            };
-        }
-        let output = shell.output().expect("a shell");
-        assert!(output.status.success(), "{command}: {}", told(&output));
+        sh(host, command);
     }
 }
 

@@ -1,18 +1,12 @@
 //! A published branch that is not at the newest commit of its run: it never lands, and no host takes back the work of another.
 
 use super::back::{APPENDS, TWO};
+use super::gone::gated;
 use super::hosts::Field;
 use super::*;
 
 /// An agent, a gate, and, if it is rejected, a rollback and the agent again.
 const AGAIN: &str = concat!(agent_step!("one", "one", "ask"), gate_step!("undo"), undo_step!("one"));
-
-/// An agent, a gate, and another step of the agent.
-const BETWEEN: &str = concat!(
-    agent_step!("one", "one", "ask"),
-    "  - id: ask\n    opcode: GATE\n    gate: result\n    routes: {gate_approved: two, gate_rejected: STOP}\n",
-    agent_step!("two", "two", "STOP"),
-);
 
 /// Writes another version each time.
 const VERSIONS: &str = "read -r what; echo \"$AYNIG_ORCH_TURN\" >work";
@@ -82,7 +76,7 @@ fn a_branch_that_lacks_a_later_step_never_lands() {
     for squash in [None, Some("--squash")] {
         let field = Field::new(APPENDS);
         let [first, second] = &field.hosts;
-        let run = start(first, &flow("one", BETWEEN));
+        let run = start(first, &gated());
         let publish = [vec!["publish", &run.slug], squash.into_iter().collect()].concat();
         first.aynig_ok(["run", "--drain"]);
         first.aynig_ok(publish.clone());
@@ -102,12 +96,38 @@ fn a_branch_that_lacks_a_later_step_never_lands() {
     }
 }
 
+/// CONTRACT 21.13, 21.14
+#[test]
+fn a_branch_of_another_name_lands_only_with_the_newest_work() {
+    let field = Field::new(APPENDS);
+    let [first, second] = &field.hosts;
+    let run = start_with(first, &gated(), &["--label", "Two lines"]);
+    first.aynig_ok(["run", "--drain"]);
+    let publish = ["publish", &run.slug, "--branch", "other"];
+    first.aynig_ok(publish);
+    let old = field.at_hub("refs/heads/other");
+    let third = field.third(APPENDS);
+    first.aynig_ok(["flow", "approve", &run.slug]);
+    let words = ["has not ended", "nothing was landed", "--unsuccessful"];
+    assert_refused(&third.aynig(["land", "other"]), 1, &words);
+    first.aynig_ok(["run", "--drain"]);
+    let words = [&old[..10], &first.head(&run.work)[..10], &format!("`aynig {}`", publish.join(" "))];
+    for host in [&third, second, first] {
+        assert_refused(&host.aynig(["land", "other"]), 1, &words);
+    }
+    first.aynig_ok(publish);
+    assert_eq!(next(first, &run)[0], "aynig land other");
+    third.aynig_ok(["land", "other"]);
+    assert_eq!(landed(first), "one\ntwo");
+    assert_eq!(first.git(["log", "-1", "--format=%s", "origin/main"]), "Two lines");
+}
+
 /// CONTRACT 21.14
 #[test]
 fn a_reviewers_branch_without_a_later_step_never_lands() {
     let field = Field::new(APPENDS);
     let [first, second] = &field.hosts;
-    let run = start(first, &flow("one", BETWEEN));
+    let run = start(first, &gated());
     first.aynig_ok(["run", "--drain"]);
     first.aynig_ok(["publish", &run.slug]);
     let reviewed = field.hub.clone_beside("reviewed");
@@ -130,29 +150,6 @@ fn a_reviewers_branch_without_a_later_step_never_lands() {
     assert!(err(&done).contains("since then"), "{}", told(&done));
     assert_eq!(landed(first), "one\ntwo");
     assert_eq!(first.git(["show", "origin/main:review"]), "a review");
-}
-
-/// The first command in backquotes with these words.
-fn line_with(said: &str, words: &str) -> String {
-    let found = said.split('`').skip(1).step_by(2).find(|line| line.contains(words));
-    found.unwrap_or_else(|| panic!("{words} is missing in: {said}")).to_owned()
-}
-
-/// Types a line in a clone.
-fn typed(host: &Repo, line: &str) -> std::process::Output {
-    let mut shell = std::process::Command::new("sh");
-    for (name, value) in host.git_command().get_envs() {
-        match value {
-            Some(value) => shell.env(name, value),
-            None => shell.env_remove(name),
-        };
-    }
-    shell.args(["-c", line]).current_dir(&host.path).output().expect("a shell")
-}
-
-fn sh(host: &Repo, line: &str) {
-    let output = typed(host, line);
-    assert!(output.status.success(), "{line}: {}", told(&output));
 }
 
 /// CONTRACT 21.13
