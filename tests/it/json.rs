@@ -511,13 +511,14 @@ fn flows(scenes: &mut Scenes) {
     stage.ask("flow resume", &[&slugs[0]]);
     repo.aynig_ok(["run", "--drain"]);
     stage.ask("flow approve", &[&slugs[0]]);
-    stage.ask("flow reject", &[&slugs[1]]);
-    stage.ask("flow fork", &[&slugs[0], "--at", "ask"]);
-    let [started, forked] =
-        ["flow start", "flow fork"].map(|verb| json(scenes[verb].last().expect("an output")));
+    let last = |scenes: &Scenes, verb| json(scenes[verb].last().expect("an output"));
+    let started = last(stage.scenes, "flow start");
     let worktree = std::path::Path::new(started["worktreePath"].as_str().expect("a path"));
     std::fs::write(worktree.join("work"), "work").expect("a file");
-    let mut stage = Stage { repo: &repo, scenes };
+    stage.ask("flow show", &[&slugs[1]]);
+    stage.ask("flow reject", &[&slugs[1]]);
+    stage.ask("flow fork", &[&slugs[0], "--at", "ask"]);
+    let forked = last(stage.scenes, "flow fork");
     stage.ask("flow show", &[forked["slug"].as_str().expect("a slug")]);
     stage.ask("flow rollback", &[&slugs[1]]);
     let inner = worktree.join("inner");

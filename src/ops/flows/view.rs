@@ -113,7 +113,7 @@ pub struct FlowRun {
     #[serde(skip)]
     pub look: Option<String>,
     /// What is here that its open gate does not ask about.
-    #[serde(skip)]
+    #[serde(rename = "beside")]
     pub unasked: Option<String>,
     /// The file with the answer of the newest agent, or the host that has it.
     #[serde(skip)]

@@ -1,7 +1,8 @@
 //! Changes of a person in the worktree between a question and the next step.
 
-use super::agent::with_agent;
+use super::agent::{agent, with_agent};
 use super::back::APPENDS;
+use super::gate::{clone, push_answer};
 use super::gone::asked;
 use super::hosts::Field;
 use super::*;
@@ -23,6 +24,8 @@ fn approval_names_what_it_is_not_about(repo: &Repo) {
     let snapshot = format!("aynig workspace snapshot {}", run.slug);
     let shown = out(&repo.aynig_ok(["flow", "show", &run.slug]));
     assert!(shown.contains("2 files") && shown.contains(&snapshot), "{shown}");
+    let beside = json(&repo.aynig_ok(["flow", "show", &run.slug, "--json"]))["beside"].clone();
+    assert!(beside.as_str().is_some_and(|words| shown.contains(words)), "{beside}");
     assert_refused(&repo.aynig(["flow", "approve", &run.slug]), 1, &["2 files", &snapshot, "--for"]);
     assert_eq!(steps(repo, &run), ["one completed ask", "ask"]);
     repo.aynig_ok(["workspace", "snapshot", &run.slug]);
@@ -54,6 +57,26 @@ fn approval_of_a_commit_leaves_changes_to_the_next_step(repo: &Repo) {
 fn changes_beside_an_approved_commit_are_named_in_the_log() {
     approval_of_a_commit_leaves_changes_to_the_next_step(&with_agent(APPENDS));
     approval_of_a_commit_leaves_changes_to_the_next_step(&Field::new(APPENDS).hosts[0]);
+}
+
+/// CONTRACT 20.4, 20.26
+#[test]
+fn changes_beside_a_commit_that_a_push_approved_are_named_in_the_log() {
+    let hub = Repo::new();
+    let repo = clone(&hub, "one@example.com");
+    agent(&repo, "scripted", APPENDS);
+    let run = asked(&repo);
+    edit(&run);
+    let seen = repo.head(&run.work);
+    push_answer(
+        &repo,
+        &hub,
+        &run,
+        &format!("aynig-gate: result\naynig-answer: approved\naynig-tree: {seen}"),
+    );
+    repo.aynig_ok(["run", "--drain"]);
+    let log = log(&repo, &run);
+    assert!(log.contains("changes that no step made") && log.contains("2 files"), "{log}");
 }
 
 /// CONTRACT 20.24
