@@ -22,8 +22,6 @@ use crate::git::objects::merge::{Merge, MergeError};
 use crate::git::remote::Move;
 use crate::git::worktrees::carry::Stuck;
 use crate::git::{Checkout, Repo, Swap};
-use crate::ledger::operate::here;
-use crate::model::ids::RunId;
 use crate::runner::authority::Authority;
 use crate::runner::options::Trust;
 use crate::runner::survey::resolve::Resolver;
@@ -213,7 +211,7 @@ pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Lan
     }
     let checkout = if authority.source().is_none() { checkout(repo, &onto, tree)? } else { None };
     let workspace = workspace(repo, &from.name);
-    let label = workspace.as_ref().and_then(|(run, _)| Some(here(repo, *run).ok()?.state.run.label));
+    let label = run.as_ref().map(|(state, _)| state.run.label.clone());
     let draft = draft(repo, request, &onto, &from, label)?;
     let (message, mut warnings) = encoded(&draft, request)?;
     warnings.extend(about);
@@ -233,18 +231,18 @@ pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Lan
     warnings.extend(remarks(repo, &from, &onto, is_over));
     let followed = checkout.map(|checkout| checkout.path.clone());
     let subject = Message::parse(&message).subject;
-    let (parent, workspace) = (onto.head.id, workspace.map(|(_, handle)| handle));
+    let parent = onto.head.id;
     Ok(Landing::Landed(Landed { into, parent, commit, subject, followed, workspace, is_open, warnings }))
 }
 
-/// The run and `SLUG/NAME` of the workspace whose worktree here is on `branch`.
-fn workspace(repo: &Repo, branch: &BranchName) -> Option<(RunId, String)> {
+/// `SLUG/NAME` of the workspace whose worktree here is on `branch`.
+fn workspace(repo: &Repo, branch: &BranchName) -> Option<String> {
     let all = repo.workspace_worktrees().unwrap_or_default();
-    let mark = all.iter().filter_map(|one| one.workspace()).find(|mark| mark.branch == *branch)?;
+    all.iter().filter_map(|one| one.workspace()).find(|mark| mark.branch == *branch)?;
     let branch = branch.to_string();
     let (above, name) = branch.rsplit_once('/')?;
     let slug = above.rsplit('/').next()?;
-    Some((RunId::parse(&mark.attempt.to_string())?, format!("{slug}/{name}")))
+    Some(format!("{slug}/{name}"))
 }
 
 /// The target branch.

@@ -1,40 +1,59 @@
 //! The work of a run: whether it may be published and landed (CONTRACT 21.13).
 
-use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::git::Repo;
 use crate::git::address::key_of;
-use crate::ledger::Place;
 use crate::ledger::fetch::fetch;
 use crate::ledger::operate::here;
-use crate::ledger::runs;
+use crate::ledger::{Place, Tip, runs};
 use crate::model::approval::Answer;
 use crate::model::run::{DecidedBy, RunKind, Verdict};
 use crate::model::state::State;
 use crate::model::step::{Opcode, Outcome, Step};
 use crate::model::workspace::{Publication, Workspace, WorkspaceStatus};
 use crate::runner::authority::Authority;
-use crate::words::error_chain;
+use crate::words::{error_chain, shell_quote};
 
 use super::error::Error;
 use super::flows::gate;
 use super::settings;
 
-/// The state of the run that a work branch belongs to, and `SLUG/NAME` of the workspace. The remote that decides is asked
-/// for ledgers, if it can be.
+/// The state of the run whose work is on a branch, and `SLUG/NAME` of the workspace: its work branch, or at the remote that
+/// decides one that it was published as. That remote is asked for ledgers, if it can be.
 pub(super) fn of_run(repo: &Repo, authority: &Authority, branch: &BranchName) -> Option<(State, String)> {
     let prefix = settings::work_prefix(repo).ok()?;
     let branch = branch.to_string();
-    let handle = branch.strip_prefix(&prefix)?;
-    let (slug, name) = handle.split_once('/')?;
     if let Some(remote) = authority.source()
         && let Err(error) = fetch(repo, remote)
     {
         tracing::debug!(error = error_chain(&error), "ledgers are as they were known here");
     }
+    let own = branch.strip_prefix(&prefix).and_then(|handle| run_of_handle(repo, handle));
+    own.or_else(|| published_as(repo, authority.source()?, &branch))
+}
+
+/// The run whose workspace this is.
+fn run_of_handle(repo: &Repo, handle: &str) -> Option<(State, String)> {
+    let (slug, name) = handle.split_once('/')?;
     let state = here(repo, runs::find(repo, slug).ok()?).ok()?.state;
     let is_its = state.run.slug.as_str() == slug
         && state.workspaces.values().any(|workspace| workspace.name.as_str() == name);
     is_its.then(|| (state, handle.to_owned()))
+}
+
+/// The newest run that was published as this branch of a remote.
+fn published_as(repo: &Repo, remote: &RemoteName, branch: &str) -> Option<(State, String)> {
+    let key = key_of(&repo.address_of(remote)?);
+    let is_it = |one: &Publication| one.branch == branch && one.remote == key;
+    let its = |(run, head)| Some(Tip::read_workspaces(repo, run, head).ok()?.state);
+    let published =
+        |state: &State| state.workspaces.values().any(|workspace| workspace.published.iter().any(is_it));
+    let all = runs::all(repo).ok()?.into_iter().filter_map(its).filter(published);
+    let run = all.max_by_key(|state| state.run.created_at)?.run.id;
+    let state = here(repo, run).ok()?.state;
+    let name = state.workspaces.values().find(|one| one.published.iter().any(is_it))?.name.to_string();
+    let handle = format!("{}/{name}", state.run.slug);
+    Some((state, handle))
 }
 
 /// A warning about commits on the work branch of an ended run that no step of it has made or seen.
@@ -135,7 +154,10 @@ pub(super) fn check_newest(
     Err(match workspace.status {
         WorkspaceStatus::Removed => error.hint(format!("`aynig flow show {slug}` shows its work")),
         WorkspaceStatus::Ready if is_decided_there => {
-            error.hint(format!("`aynig publish {slug}{anyway}` brings it there; then land again"))
+            let other = branch.to_string();
+            let other = Some(&other).filter(|other| **other != workspace.branch_name);
+            let to = other.map(|other| format!(" --branch {}", shell_quote(other))).unwrap_or_default();
+            error.hint(format!("`aynig publish {slug}{to}{anyway}` brings it there; then land again"))
         }
         WorkspaceStatus::Ready => error.hint(format!("`git log {old}..{new}` shows what it lacks")).hint(
             format!("or `aynig workspace snapshot {handle}` makes the branch as it is the work of the run"),
