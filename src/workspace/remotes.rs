@@ -90,7 +90,8 @@ mod tests {
         };
         let (main, other) = (("branch.a.b.remote", "origin"), ("branch.c.remote", "elsewhere"));
         let merge = ("branch.a.b.merge", "refs/heads/x");
-        let (old, renamed) = (of(&[main, merge, other]), of(&[("branch.a.b.remote", "up"), merge]));
+        let words = ("branch.a.b.description", "words");
+        let (old, renamed) = (of(&[main, merge, other, words]), of(&[("branch.a.b.remote", "up"), merge]));
         let names = BTreeSet::from(["remote.origin.url", "remote.up.url", "user.name"]);
         assert_eq!(related(&names, &old, &renamed), BTreeMap::from([(main.0, vec!["origin"])]));
         let gone = BTreeMap::from([(main.0, vec!["origin"]), (merge.0, vec!["refs/heads/x"])]);

@@ -80,6 +80,23 @@ fn a_step_of_a_run_that_a_hub_decides_makes_a_worktree_anew_that_is_gone() {
     }
 }
 
+/// CONTRACT 15.6, 20.4
+#[test]
+fn a_worktree_that_is_gone_is_made_anew_with_the_work_of_another_host() {
+    for (what, loss) in LOSSES {
+        let field = Field::new(APPENDS);
+        let [first, second] = &field.hosts;
+        let run = asked(first);
+        second.aynig_ok(["flow", "approve", &run.slug]);
+        second.aynig_ok(["run", "--drain"]);
+        assert_eq!(end(second, &run), ["completed", "succeeded", "completed"], "{what}");
+        loss(first, &run);
+        first.aynig_ok(["flow", "show", &run.slug]);
+        first.aynig_ok(["workspace", "snapshot", &run.slug]);
+        assert_eq!(first.git(["show", &format!("{}:work", run.work)]), "one\ntwo", "{what}");
+    }
+}
+
 fn another_directory(repo: &Repo, run: &Started) {
     registration(repo, run);
     std::fs::create_dir_all(&run.worktree).expect("a directory");

@@ -88,6 +88,19 @@ fn an_agent_whose_answer_cannot_be_used_is_asked_again() {
         !prompts[1].contains("Your last answer")
             && prompts[2].contains("Your last answer could not be used: there is no JSON object")
     );
+    let (unsafe_one, success) = (r#"{\"status\":\"unsafe\"}"#, r#"{\"status\":\"success\"}"#);
+    for (answer, why) in [
+        (format!("{unsafe_one} or {success}"), "several objects with a `status`, and they differ"),
+        (format!(r#"{success} {{\"status\":\"unsafe\", \"blockers\": ["#), "cut off"),
+        (r#"{\"status\":\"unsafe\",\"status\":\"success\"}"#.to_owned(), "`status` is there twice"),
+    ] {
+        let repo = judged_by(&format!("case $n in 2) say '{answer}' ;; *) {SUCCESS} ;; esac"));
+        let run = start(&repo, &flow("implement", STEPS));
+        repo.aynig_ok(["run", "--drain"]);
+        assert_eq!(rulings(&repo, &run, "judge"), ["success"], "{answer}");
+        let prompts = asked(&repo);
+        assert!(prompts.len() == 3 && prompts[2].contains(why), "{why}: {prompts:?}");
+    }
     // Twice is enough.
     let repo = judged_by("say 'It is done.'");
     let run = start(&repo, &flow("implement", STEPS));

@@ -125,3 +125,27 @@ fn artifacts_are_kept() {
     assert_ended(&validated, Outcome::Error);
     assert_eq!(validated.evidence, "lint exited with 0, but log is missing");
 }
+
+/// CONTRACT 18.7, 20.18
+#[test]
+fn an_artifact_that_an_input_names_is_kept_and_none_outside_of_the_worktree() {
+    let room = Room::new();
+    let validated = |value: &str| {
+        room.validate("[{kind: builtin, name: lint, artifacts: ['{{inputs.name}}']}]", |setting| {
+            setting.line("lint", "echo l >log");
+            setting.inputs.insert("name".to_owned(), value.to_owned());
+        })
+    };
+    let (kept, evidence) = validated("lo?");
+    assert_ended(&kept, Outcome::Completed);
+    assert_eq!(read(&evidence, "harness_fixture-01-lint/log"), "l\n");
+    for value in ["../*", "/etc/passwd", "[", ".git/config"] {
+        let (refused, _) = validated(value);
+        assert_ended(&refused, Outcome::Error);
+        assert!(
+            refused.evidence.contains(&format!("{value} is no pattern of paths in the worktree")),
+            "{}",
+            refused.evidence
+        );
+    }
+}
