@@ -2,10 +2,13 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
+
+/// The permissions that the owner of a directory needs to work in it.
+const OWNERS: u32 = 0o700;
 
 /// Opens an untrusted path for reading. Never blocks, and accepts only a regular file: reading a
 /// named pipe would block forever.
@@ -68,6 +71,24 @@ pub(crate) fn clear_odd(path: &Path) -> io::Result<bool> {
         return remove_pipe(path).map(|()| true);
     }
     set_aside(path).map(|_| true)
+}
+
+/// Attempts something in a directory. If the owner took the permissions for it from themselves, they are given back, and
+/// it is attempted again.
+///
+/// # Errors
+/// That of the attempt.
+pub(crate) fn opened_up<T>(directory: &Path, attempt: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    attempt().or_else(|error| {
+        let closed = directory.metadata().map(|found| found.permissions());
+        let closed = closed.ok().filter(|closed| closed.mode() & OWNERS != OWNERS);
+        let Some(mut mode) = closed.filter(|_| error.kind() == ErrorKind::PermissionDenied) else {
+            return Err(error);
+        };
+        mode.set_mode(mode.mode() | OWNERS);
+        fs::set_permissions(directory, mode)?;
+        attempt()
+    })
 }
 
 /// Renames something that is damaged to a free name beside it, and returns that.

@@ -13,14 +13,18 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use bstr::ByteSlice;
+
 use crate::fsutil;
 use crate::git::process::call::Git;
-use crate::git::repo::executing::{is_readable, settings_of};
+use crate::git::repo::executing::{NO_VALUE, is_readable, settings_of};
 
 use super::Workspaces;
 use super::context::Context;
 use super::locked::{Locked, lock_of};
-use super::record::{HEAD, HOOKS, Hook, OwnFile, RULES, Record, Values, key_and_worktree, real_of};
+use super::record::{
+    HEAD, HOOKS, Hook, MOST_HOOKS, OwnFile, RULES, Record, Values, key_and_worktree, real_of,
+};
 use super::refusal::Refusal;
 use super::remotes::{advice, put_back_with, related};
 use super::tampering::{Change, Outside, Thing, settled};
@@ -85,12 +89,16 @@ impl Workspaces<'_> {
         let mut mended = self.mend_vital(context, before)?;
         mended.extend(self.mend_files(context, before, |path, was| !is_head(path) && is_odd(path, was)));
         mended.extend(self.mend_hooks(context, before));
-        let now = self.recorded_now(context).or_else(|refusal| {
+        let mut now = self.recorded_now(context).or_else(|refusal| {
             let more = self.mend_files(context, before, |path, was| !is_head(path) && !is_same(path, was));
             let is_mended = !more.is_empty();
             mended.extend(more);
             if is_mended { self.recorded_now(context) } else { Err(refusal) }
         })?;
+        if let Some(crowd) = self.mend_crowd(context, before, &now) {
+            mended.push(crowd);
+            now = self.recorded_now(context)?;
+        }
         Ok((now, mended))
     }
 
@@ -152,6 +160,29 @@ impl Workspaces<'_> {
             &hooks,
             (old.as_ref(), link.as_ref().map(target).as_ref()),
         ))
+    }
+
+    /// Puts the directory of hooks back as a whole if it has more files than are compared.
+    fn mend_crowd(&self, context: &Context, before: &Record, now: &Record) -> Option<Change> {
+        if now.hooks.len() < MOST_HOOKS || before.hooks.len() >= MOST_HOOKS {
+            return None;
+        }
+        let (saved, hooks) = (self.saved(context), self.repo.common_dir().join(HOOKS));
+        match fsutil::set_aside(&hooks) {
+            Ok(aside) => {
+                (self.options.tell)(&format!(
+                    "{} is put back; {} has what was there",
+                    hooks.display(),
+                    aside.display()
+                ));
+            }
+            Err(error) => warned(&hooks, Err(error)),
+        }
+        for path in before.hooks.keys().map(Path::new).filter(|path| path.starts_with(&hooks)) {
+            warned(path, restore_hook(before, &saved, path));
+        }
+        let crowd = |content: &str| Hook { content: content.to_owned(), mode: None };
+        Some(Change::of_whole(Thing::Hook, &saved, &hooks, (Some(&crowd("few")), Some(&crowd("many")))))
     }
 
     /// Puts files back as a whole if `is_due`.
@@ -283,27 +314,22 @@ fn is_head(path: &Path) -> bool {
 
 /// Replaces a file. A step may have made its directory read-only.
 fn write(path: &Path, content: &[u8]) -> io::Result<()> {
-    let denied = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
-    match (fsutil::replace(path, content), path.parent()) {
-        (Err(error), Some(directory)) if denied(&error) => {
-            let mut permissions = directory.metadata()?.permissions();
-            permissions.set_mode(permissions.mode() | 0o700);
-            std::fs::set_permissions(directory, permissions)?;
-            fsutil::replace(path, content)
-        }
-        (written, _) => written,
-    }
+    fsutil::opened_up(path.parent().unwrap_or(path), || fsutil::replace(path, content))
 }
 
 /// Gives a hook, or a file of rules, the content that it had, or removes a new one.
 fn restore_hook(before: &Record, saved: &Path, path: &Path) -> io::Result<()> {
-    fsutil::clear_odd(path)?;
+    let directory = path.parent().unwrap_or(path);
+    let cleared = || fsutil::opened_up(directory, || fsutil::clear_odd(path));
     let Some(Hook { content, mode }) = before.hooks.get(&*path.to_string_lossy()) else {
+        cleared()?;
         return std::fs::remove_file(path).or_else(absent);
     };
-    if let Some(directory) = path.parent() {
-        std::fs::create_dir_all(directory)?;
+    if directory.symlink_metadata().is_ok_and(|found| !found.is_dir() && !found.is_symlink()) {
+        fsutil::set_aside(directory)?;
     }
+    std::fs::create_dir_all(directory)?;
+    cleared()?;
     let Some(mode) = mode else {
         std::fs::remove_file(path).or_else(absent)?;
         return symlink(content, path);
@@ -373,10 +399,11 @@ fn set(file: &Path, key: &str, wanted: &[Vec<u8>]) -> io::Result<()> {
         git.args(arguments)
     };
     let text = |words: &'static str| OsStr::new(words);
-    let there = config(&[text("--null"), text("--get-all"), key.as_ref()]).run_unchecked();
-    let there = there.map_err(io::Error::other)?.stdout;
-    let there: Vec<&[u8]> = there.split(|byte| *byte == 0).collect();
-    let there = &there[..there.len().saturating_sub(1)];
+    let listed = config(&[text("--null"), text("--list")]).run().map_err(io::Error::other)?.stdout;
+    let entries = listed.split(|byte| *byte == 0);
+    let entries = entries.map(|entry| entry.split_once_str("\n").unwrap_or((entry, NO_VALUE)));
+    let of_key = entries.filter(|(name, _)| *name == key.as_bytes());
+    let there: Vec<&[u8]> = of_key.map(|(_, value)| value).collect();
     if there == wanted {
         return Ok(());
     }

@@ -39,7 +39,7 @@ const ELSEWHERE: &str = " (worktrees/";
 const MOST_KEPT: usize = 64 * 1024 * 1024;
 
 /// The most files of a directory of hooks.
-const MOST_HOOKS: usize = 1_000;
+pub(super) const MOST_HOOKS: usize = 1_000;
 
 /// The directory of hooks.
 pub(super) const HOOKS: &str = "hooks";
@@ -307,7 +307,9 @@ impl Workspaces<'_> {
         }
         let mut ahead = vec![hooks];
         while let Some(directory) = ahead.pop() {
-            for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
+            // Git runs a hook also where it cannot list the directory.
+            let listed = fsutil::opened_up(&directory, || std::fs::read_dir(&directory));
+            for entry in listed.into_iter().flatten().flatten() {
                 let path = entry.path();
                 let Ok(metadata) = path.symlink_metadata() else { continue };
                 // Git runs no sample.
@@ -333,7 +335,8 @@ impl Workspaces<'_> {
         }
         for path in RULES.map(|name| common.join(name)) {
             // Git follows a link.
-            let Ok(metadata) = path.metadata() else { continue };
+            let looked = fsutil::opened_up(path.parent().unwrap_or(&path), || path.metadata());
+            let Ok(metadata) = looked else { continue };
             if is_foreign(&path) {
                 foreign.insert(path.clone());
             }

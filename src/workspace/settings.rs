@@ -88,7 +88,7 @@ impl Workspaces<'_> {
         let shared = settings_of(&self.repo.common_dir().join("config"));
         let is_bare = |one: &Executing| {
             one.key == "core.bare"
-                && !["false", "no", "off", "0"].contains(&one.value.to_ascii_lowercase().as_str())
+                && !["", "false", "no", "off", "0"].contains(&one.value.to_ascii_lowercase().as_str())
         };
         !shared.iter().any(|one| one.key == "core.worktree" || is_bare(one))
     }

@@ -157,7 +157,7 @@ fn is_saved(directory: &Path, fetched: Option<CommitId>) -> Result<bool, Process
         .env("GIT_OPTIONAL_LOCKS", "0")
         .env("GIT_NO_LAZY_FETCH", "1")
         .args(["status", "--porcelain", "-z", "--untracked-files=normal", "--ignore-submodules=untracked"])
-        .run()?;
+        .run_over_all()?;
     if !changes.stdout.is_empty() {
         return Ok(false);
     }

@@ -178,7 +178,7 @@ impl Repo {
             .args(["--no-renames", "--ignored=no"])
             .env("GIT_OPTIONAL_LOCKS", "0")
             .env("GIT_NO_LAZY_FETCH", "1")
-            .run()?;
+            .run_over_all()?;
         Ok(output.stdout.is_empty())
     }
 
@@ -223,7 +223,7 @@ impl Repo {
         add.env("GIT_OPTIONAL_LOCKS", "0")
             .env("GIT_NO_LAZY_FETCH", "1")
             .args(["add", "--all", "--sparse", "--", "."])
-            .run()?;
+            .run_over_all()?;
         let files = stored()?;
         // A worktree that was never checked out has nothing staged.
         let index = if copy.own.is_some() { staged } else { files };

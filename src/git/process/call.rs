@@ -89,6 +89,16 @@ pub enum ProcessError {
         /// Its working directory.
         directory: PathBuf,
     },
+    /// Files were left out, since the program could not open their directory.
+    #[error("`git {what}` in {} left out what it could not open: {said}; make it readable, move it, or name it in `.gitignore`", directory.display())]
+    LeftOut {
+        /// Its first argument.
+        what: String,
+        /// Its working directory.
+        directory: PathBuf,
+        /// Its warning.
+        said: String,
+    },
     /// The program exited with a code other than 0.
     #[error("`git {what}` in {} failed ({status}): {said}", directory.display())]
     Failed {
@@ -245,6 +255,20 @@ impl Git {
         }
         tracing::debug!(git = %whole, status = %output.status, "failed");
         Err(ProcessError::Failed { what, directory, status: output.status, said: last_words(&output.stderr) })
+    }
+
+    /// Runs a call that looks at all files of a worktree. A directory that it cannot open is an error, too: of that git only
+    /// warns.
+    pub(crate) fn run_over_all(self) -> Result<Output, ProcessError> {
+        let (whole, directory) = (self.described(), self.directory.clone());
+        let output = self.run()?;
+        match left_out(&output.stderr) {
+            Some(said) => {
+                let what = whole.split(' ').next().unwrap_or_default().to_owned();
+                Err(ProcessError::LeftOut { what, directory, said })
+            }
+            None => Ok(output),
+        }
     }
 
     /// Runs the call; any exit status is a result.
@@ -416,6 +440,23 @@ impl Git {
         }
         shown.join(" ")
     }
+}
+
+/// The end of a warning about what is not there any more.
+const GONE: &str = "No such file or directory";
+
+/// The most characters of a path in a message. One that is too long for the system has thousands.
+const MOST_PATH: usize = 100;
+
+/// The warning about a directory that git could not open. One that was removed meanwhile had nothing.
+fn left_out(stderr: &[u8]) -> Option<String> {
+    let text = stderr.to_str_lossy();
+    let is_warning = |line: &&str| line.contains("could not open directory") && !line.ends_with(GONE);
+    let line = text.lines().find(is_warning)?;
+    let line = line.strip_prefix("warning: ").unwrap_or(line);
+    // Git cuts a line with a path that is too long for the system.
+    let (path, reason) = line.rsplit_once(": ").unwrap_or((line, "too long a path"));
+    Some(format!("{reason}: {}", path.chars().take(MOST_PATH).collect::<String>()))
 }
 
 /// Messages of git that give no reason, since a transport printed it before.

@@ -14,8 +14,9 @@ use std::sync::PoisonError;
 use std::thread;
 use std::time::Duration;
 
-use bstr::{BStr, ByteSlice};
+use bstr::{BString, ByteSlice};
 use gix::config::Source;
+use gix::config::file::SectionRef;
 
 use crate::clock::Stopwatch;
 use crate::git::process::call::{Git, ProcessError};
@@ -329,15 +330,7 @@ fn entries(config: &gix::config::File, section: &str) -> Vec<Setting> {
                 continue;
             }
             seen.push(lower);
-            let text = |value: &BStr| value.to_str_lossy().into_owned();
-            let mut values: Vec<Option<String>> =
-                part.values(&name).iter().map(|value| Some(text(value.as_bstr()))).collect();
-            // Of several names without a value only the last shows. Those before it do not matter
-            // for a boolean.
-            if part.value_implicit(&name) == Some(None) {
-                values.pop();
-                values.push(None);
-            }
+            let values = values_of(part, &name);
             settings.extend(values.into_iter().map(|value| Setting {
                 name: format!("{prefix}{name}"),
                 value,
@@ -346,6 +339,19 @@ fn entries(config: &gix::config::File, section: &str) -> Vec<Setting> {
         }
     }
     settings
+}
+
+/// The values of a name in a section; `None`: the name alone, without `=`.
+pub(super) fn values_of(part: SectionRef<'_>, name: &str) -> Vec<Option<String>> {
+    let text = |value: &BString| Some(value.to_str_lossy().into_owned());
+    let mut values: Vec<Option<String>> = part.values(name).iter().map(text).collect();
+    // Of several names without a value only the last shows. Those before it do not matter
+    // for a boolean.
+    if part.value_implicit(name) == Some(None) {
+        values.pop();
+        values.push(None);
+    }
+    values
 }
 
 #[cfg(test)]

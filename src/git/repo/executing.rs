@@ -15,6 +15,7 @@ use crate::clock;
 use crate::fsutil;
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::process::patience::remove_pipes_of_git;
+use crate::git::repo::config::values_of;
 use crate::git::repo::listing::{Executing, Known, listing};
 use crate::git::repo::open::Repo;
 use crate::git::worktrees::held::Identity;
@@ -24,6 +25,9 @@ const OWN_FILE: &str = "config.worktree";
 
 /// The key of a file that cannot be read.
 const UNREADABLE: &str = "include.unreadable";
+
+/// The value of a name without `=`: git takes it as this, wherever it takes it.
+pub(crate) const NO_VALUE: &[u8] = b"true";
 
 impl Executing {
     /// Whether it makes git run a program or work elsewhere.
@@ -102,7 +106,7 @@ impl Repo {
         let own = entries.filter(|(scope, ..)| scopes.contains(scope));
         Ok(own
             .map(|(_, origin, entry)| {
-                let (key, value) = entry.split_once_str("\n").unwrap_or((entry, b""));
+                let (key, value) = entry.split_once_str("\n").unwrap_or((entry, NO_VALUE));
                 let words = |text: &[u8]| text.to_str_lossy().into_owned();
                 let file = at.join(words(origin.strip_prefix(b"file:").unwrap_or(origin)));
                 let file = file.canonicalize().unwrap_or(file);
@@ -141,7 +145,10 @@ pub(crate) fn settings_of(file: &Path) -> Vec<Executing> {
         };
         for name in names {
             let key = format!("{of}.{}", name.to_ascii_lowercase());
-            found.extend(section.values(&name).iter().map(|value| one(key.clone(), value)));
+            let values = values_of(section, &name).into_iter();
+            found.extend(
+                values.map(|value| one(key.clone(), value.as_deref().map_or(NO_VALUE, str::as_bytes))),
+            );
         }
     }
     found

@@ -10,7 +10,7 @@ mod full;
 mod locks;
 mod mounts;
 mod objects;
-mod read_only;
+pub(crate) mod read_only;
 mod runs;
 
 use std::os::unix::fs::MetadataExt;
@@ -34,7 +34,7 @@ fn skipped(why: &str) {
 }
 
 /// Whether the tests run as root. Tests that need root and do not have it print a skip.
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     let root = std::fs::metadata("/proc/self").expect("it is there").uid() == 0;
     if !root {
         skipped("only root may mount and take on other users");

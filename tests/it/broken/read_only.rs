@@ -61,7 +61,7 @@ fn what_becomes_read_only_under_a_command_loses_nothing() {
 const NOBODY: u32 = 65534;
 
 /// Gives a repository to `nobody`, with a copy of the binary that this user can run.
-fn give_away(repo: &Repo) -> std::path::PathBuf {
+pub(crate) fn give_away(repo: &Repo) -> std::path::PathBuf {
     let program = repo.beside("aynig");
     fs::copy(binary(), &program).expect("a copy");
     fs::set_permissions(repo.room.path(), fs::Permissions::from_mode(0o777)).expect("chmod");
@@ -72,7 +72,7 @@ fn give_away(repo: &Repo) -> std::path::PathBuf {
 }
 
 /// A program run as `nobody` in the repository.
-fn as_nobody(repo: &Repo, program: &std::path::Path, arguments: &[&str]) -> Output {
+pub(crate) fn as_nobody(repo: &Repo, program: &std::path::Path, arguments: &[&str]) -> Output {
     let mut command = Command::new("setpriv");
     command.arg(format!("--reuid={NOBODY}")).arg(format!("--regid={NOBODY}")).arg("--clear-groups");
     hermetic(&mut command).current_dir(&repo.path).env("ROOM", repo.beside("")).env("HOME", repo.beside(""));

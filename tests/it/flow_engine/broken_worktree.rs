@@ -119,3 +119,29 @@ fn pipes_in_the_place_of_files_about_the_run_stop_nobody() {
         finished(repo.aynig_command().args(arguments), "the context");
     }
 }
+
+/// CONTRACT 15.6, 15.9
+#[test]
+fn what_git_cannot_open_is_neither_left_out_nor_removed() {
+    let deep = "for level in $(seq 30); do mkdir $D; cd $D; done; echo precious >file";
+    let repo = with_agent(&format!("cat >/dev/null; D=$(printf %0200d 0); {deep}"));
+    let run = start(&repo, &flow("work", STEPS));
+    let output = repo.aynig(["run", "--drain"]);
+    assert_eq!(steps(&repo, &run), ["work error STOP"], "{}", told(&output));
+    let words = out(&repo.aynig_ok(["flow", "log", &run.slug]));
+    assert!(
+        words.contains("left out what it could not open") && words.contains("too long a path"),
+        "{words}"
+    );
+    let top = repo.beside("worktrees").join(&run.slug);
+    let is_kept = || {
+        let places = std::fs::read_dir(&top).expect("places").flatten();
+        places.into_iter().any(|place| place.path().join("0".repeat(200)).is_dir())
+    };
+    for removal in
+        [&["workspace", "remove", "--apply", &run.slug][..], &["clean", "--older-than", "0s", "--apply"]]
+    {
+        let output = repo.aynig(removal.iter().copied());
+        assert!(is_kept(), "{removal:?}: {}", told(&output));
+    }
+}

@@ -68,11 +68,15 @@ fn a_list_of_ignored_files_that_a_step_writes_breaks_the_policy_and_is_put_back(
         ("info/exclude", "echo '* hidden-value' >$F; echo bad >>$F"),
         ("info/attributes", "echo '* hidden-value' >$F"),
         ("info/exclude", "rm -f $F; mkfifo $F"),
+        ("info/exclude", "rm -rf $D/info; echo bad >$D/info"),
         ("info/grafts", "mkfifo $F"),
         ("info/grafts", "git rev-parse HEAD >$F"),
     ] {
         let repo =
             scene(&format!("D=$(git rev-parse --git-common-dir); mkdir -p $D/info; F=$D/{name}; {write}"));
+        let info = repo.path.join(".git/info");
+        std::fs::create_dir_all(&info).expect("a directory");
+        std::fs::write(info.join("exclude"), "# nothing\n").expect("a file");
         let run = start(&repo, &flow("work", TWO));
         let file = repo.path.join(".git").join(name);
         let before = std::fs::read(&file).ok();

@@ -6,6 +6,8 @@ use super::agent::{agent, with_agent};
 use super::beside::{begun, go, waiting};
 use super::hosts::Field;
 use super::*;
+use crate::broken::is_root;
+use crate::broken::read_only::{as_nobody, give_away};
 
 const ONE: &str = "  - id: work
     opcode: RUN_AGENT
@@ -94,6 +96,57 @@ fn a_step_cannot_hinder_that_hooks_are_put_back() {
         assert!(!hooks.join("post-merge").exists(), "{hinder}");
         assert!(hooks.symlink_metadata().expect("a directory").is_dir(), "{hinder}");
     }
+}
+
+/// CONTRACT 20.33
+#[test]
+fn more_hooks_than_are_compared_go_all() {
+    let change = "mkdir -p hooks; cd hooks; touch $(seq 3200); echo evil >post-merge; mkdir d; touch $(seq -f d/%g 2000)";
+    let repo = with_agent(&format!("cat >/dev/null; cd \"$(git rev-parse --git-common-dir)\"; {change}"));
+    let hooks = repo.path.join(".git/hooks");
+    std::fs::create_dir_all(&hooks).expect("a directory");
+    std::fs::write(hooks.join("pre-push"), "#!/bin/sh\nexit 0\n").expect("a hook");
+    let run = start(&repo, &flow("work", ONE));
+    let output = repo.aynig(["run", "--drain"]);
+    assert_eq!(steps(&repo, &run), ["work killed_policy STOP"], "{}", told(&output));
+    let there: Vec<_> =
+        std::fs::read_dir(&hooks).expect("hooks").flatten().map(|one| one.file_name()).collect();
+    assert_eq!(there, ["pre-push"]);
+    assert!(repo.path.join(".git/hooks.damaged-1/post-merge").exists(), "what was there is kept");
+    let hook = std::fs::read_to_string(hooks.join("pre-push")).expect("a hook");
+    assert_eq!(hook, "#!/bin/sh\nexit 0\n");
+}
+
+/// CONTRACT 20.33
+#[test]
+fn a_hook_that_cannot_be_listed_goes() {
+    if !is_root() {
+        return;
+    }
+    let change = "mkdir -p hooks; echo evil >hooks/post-merge; chmod 111 hooks; chmod 000 info";
+    let repo = with_agent(&format!("cat >/dev/null; cd \"$(git rev-parse --git-common-dir)\"; {change}"));
+    let (hooks, list) = (repo.path.join(".git/hooks"), repo.path.join(".git/info/exclude"));
+    let before = std::fs::read(&list).ok();
+    let run = start(&repo, &flow("work", ONE));
+    let output = as_nobody(&repo, &give_away(&repo), &["run", "--drain"]);
+    let taken = std::process::Command::new("chown").arg("-R").arg("0:0").arg(repo.room.path()).status();
+    assert!(taken.expect("chown runs").success());
+    assert_eq!(steps(&repo, &run), ["work killed_policy STOP"], "{}", told(&output));
+    assert!(!hooks.join("post-merge").exists());
+    assert_eq!(std::fs::read(&list).ok(), before);
+}
+
+/// CONTRACT 20.33
+#[test]
+fn a_name_without_a_value_is_still_true() {
+    let repo = with_agent("cat >/dev/null; git config http.sslVerify false");
+    let config = repo.path.join(".git/config");
+    let text = std::fs::read_to_string(&config).expect("settings");
+    std::fs::write(&config, format!("{text}[http]\n\tsslVerify\n")).expect("settings");
+    let run = start(&repo, &flow("work", ONE));
+    repo.aynig(["run", "--drain"]);
+    assert_eq!(steps(&repo, &run), ["work killed_policy STOP"]);
+    assert_eq!(repo.git(["config", "--type=bool", "http.sslVerify"]), "true");
 }
 
 /// CONTRACT 20.33
