@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use super::support::*;
 
@@ -188,7 +189,9 @@ fn assert_flow_shown(room: tempfile::TempDir, place: &Path, output: &Output) {
 #[test]
 fn a_flow_from_its_start_to_its_verdict() {
     let (room, path) = room();
+    let began = Instant::now();
     let output = demo(&path, &["--flow", "deep/here"]);
+    assert!(began.elapsed() < Duration::from_secs(60), "under a minute");
     let made: Vec<_> = std::fs::read_dir(&path).expect("the room").flatten().collect();
     assert_eq!(made.len(), 1, "nothing is made elsewhere: {made:?}");
     assert_flow_shown(room, &path.join("deep/here"), &output);

@@ -100,14 +100,28 @@ fn outcomes_of_agents_are_told_apart() {
 /// CONTRACT 18.15, 20.4
 #[test]
 fn a_policy_holds_on_what_was_really_changed() {
-    let repo = with_agent("cat >/dev/null; mkdir -p docs src; echo x >docs/a; echo x >src/b");
-    let policies = "policies:\n  docs: {allowed_paths: [\"docs/**\"]}\nsteps:";
-    let text = one("    policy: docs\n").replace("steps:", policies);
-    let run = start_with(&repo, &text, &["--input", "what=x"]);
-    repo.aynig_ok(["run", "--drain"]);
-    assert_eq!(steps(&repo, &run), ["implement killed_policy STOP"]);
-    let events = out(&repo.aynig_ok(["orch", "events", &run.id, "--json"]));
-    assert!(events.contains("src/b") && events.contains("allowed_paths"), "{events}");
+    for (script, rules, words) in [
+        (
+            "mkdir -p docs src; echo x >docs/a; echo x >src/b",
+            "allowed_paths: [\"docs/**\"]",
+            ["src/b", "allowed_paths"],
+        ),
+        ("mkdir docs; echo x >docs/a", "forbidden_paths: [\"docs/**\"]", ["docs/a", "forbidden_paths"]),
+        (
+            "echo x >Cargo.lock",
+            "forbidden_operations: [lockfile]",
+            ["Cargo.lock", "forbidden_operations: lockfile"],
+        ),
+    ] {
+        let repo = with_agent(&format!("cat >/dev/null; {script}"));
+        let policies = format!("policies:\n  tried: {{{rules}}}\nsteps:");
+        let text = one("    policy: tried\n").replace("steps:", &policies);
+        let run = start_with(&repo, &text, &["--input", "what=x"]);
+        repo.aynig_ok(["run", "--drain"]);
+        assert_eq!(steps(&repo, &run), ["implement killed_policy STOP"], "{rules}");
+        let events = out(&repo.aynig_ok(["orch", "events", &run.id, "--json"]));
+        assert!(words.iter().all(|word| events.contains(word)), "{rules}: {events}");
+    }
 }
 
 /// CONTRACT 20.5

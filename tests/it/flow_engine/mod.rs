@@ -83,6 +83,7 @@ mod policy_commits;
 mod providers;
 mod published;
 mod put_back;
+mod recorded;
 mod replicated;
 mod said;
 mod seed;

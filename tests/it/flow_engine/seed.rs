@@ -142,6 +142,10 @@ fn a_run_that_is_waited_for_says_what_became_of_it() {
     assert_eq!(waits.status.code(), Some(5), "{}", told(&waits));
     let lines = out(&waits);
     assert!(lines.contains("implement") && lines.contains("aynig flow approve"), "{lines}");
+    let runs = json(&repo.aynig_ok(["flow", "list", "--json"]));
+    let slug = runs["runs"][0]["slug"].as_str().expect("a slug");
+    let rejected = repo.aynig(["flow", "reject", slug, "--wait"]);
+    assert_eq!(rejected.status.code(), Some(1), "any other end: {}", told(&rejected));
     let plain = FIX.replace("success: approve", "success: STOP");
     std::fs::write(&file, plain).expect("a file");
     let done = repo.aynig(["flow", "start", path, "--input", "task=x", "--wait", "--json"]);
