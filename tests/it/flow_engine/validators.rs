@@ -73,3 +73,29 @@ fn a_script_is_that_of_the_base_and_its_time_is_limited() {
     let report = kept_json(&run, "test", "validation_report.json");
     assert_eq!(report["validators"][0]["outcome"], "killed_timeout", "{report}");
 }
+
+/// CONTRACT 20.19
+#[test]
+fn the_report_of_a_harness_must_be_there_and_new() {
+    let report = r#"echo '{"cases":[{"id":"a","status":"passed"}]}' >"$2""#;
+    for (harness, outcome, words) in [
+        (report, "completed", "1 validator passed"),
+        ("true", "error", "its report harness_report.json is older than the step"),
+        ("rm \"$2\"", "error", "its report harness_report.json is missing"),
+        ("echo no >\"$2\"", "error", "cannot be used: it is no JSON"),
+    ] {
+        let repo = with_agent(&format!(
+            "cat >/dev/null; echo '{{\"cases\":[]}}' >harness_report.json; cat >h <<'END'\n#!/bin/sh\n{harness}; echo junk >junk\nEND\nchmod +x h"
+        ));
+        let run = start(&repo, &validated_by("[{kind: harness, name: h}]"));
+        repo.aynig_ok(["run", "--drain"]);
+        assert_eq!(steps(&repo, &run)[1], format!("test {outcome} STOP"), "{harness}");
+        let evidence = ended(&repo, &run)[1]["evidence"].as_str().expect("words").to_owned();
+        assert!(evidence.contains(words), "{harness}: {evidence}");
+        let validated = &kept_json(&run, "test", "validation_report.json")["validators"][0];
+        assert_eq!(validated["agent_written"], true, "{validated}");
+        // What it wrote is taken back, and the report is in no snapshot.
+        assert_eq!(repo.git(["diff", "--name-only", "main", &run.work]), "h", "{harness}");
+        assert!(kept(&run, "test", "harness_fixture-taken-back.patch").contains("b/junk"), "{harness}");
+    }
+}
