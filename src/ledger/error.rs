@@ -87,6 +87,9 @@ pub enum LedgerError {
     /// The hub has set the ledger back, and the run is held here.
     #[error("{0}")]
     SetBack(Box<SetBack>),
+    /// The hub has something in the place of a run's refs that is none of its operations, and the run is held here.
+    #[error("{0}")]
+    Planted(Box<Planted>),
     /// The run was made by another version.
     #[error("run {run} has contract version {version:?}: this aynig reads version 1")]
     Version {
@@ -223,6 +226,10 @@ impl LedgerError {
         if let Self::SetBack(back) = self {
             return Some(back.mends());
         }
+        if let Self::Planted(planted) = self {
+            let lines: Vec<String> = planted.takes_off.iter().map(|line| format!("`{line}`")).collect();
+            return Some(format!("{} takes it off again", lines.join(", then ")));
+        }
         let Self::Damaged { run, commit, why } = self else { return None };
         let name = format!("{RUNS}{run}");
         Some(if why == BY_A_STEP {
@@ -279,6 +286,21 @@ impl SetBack {
              continues without them",
             there.short()
         )
+    }
+}
+
+/// What somebody put in the place of a run's refs at its hub.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Planted {
+    /// What is there.
+    pub words: String,
+    /// The commands that take it off again.
+    pub takes_off: Vec<String>,
+}
+
+impl fmt::Display for Planted {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}; this host holds the run", self.words)
     }
 }
 

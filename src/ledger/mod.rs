@@ -20,7 +20,8 @@
 //! | [`archive`] | the runs that were deleted |
 //! | [`deletion`] | deletes runs |
 //! | [`fetch`] | fetches the ledgers that a remote decides |
-//! | [`set_back`] | ledgers that a hub has set back |
+//! | `set_back` | ledgers that a hub has set back |
+//! | [`planted`] | what somebody put in the place of a run's refs at a hub |
 //! | [`watch`] | reports moves of ledgers while steps and turns are live |
 //! | [`history`] | the operations of a run, oldest first |
 //! | [`check`] | compares the events of a ledger with its tree |
@@ -39,8 +40,9 @@ pub mod masks;
 mod message;
 pub mod operate;
 pub mod place;
+pub mod planted;
 pub mod runs;
-pub mod set_back;
+mod set_back;
 mod take_back;
 pub mod tip;
 pub mod watch;

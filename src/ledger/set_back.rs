@@ -11,6 +11,7 @@ use super::archive::{self, archived_ref, below};
 use super::check::check_since;
 use super::error::{LedgerError, SetBack};
 use super::place::Place;
+use super::planted;
 use super::tip::{Tip, ledger_ref};
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::contract::layout::{FETCHED_RUNS, HEADS, RESCUED_LEDGERS, RESCUES, WORKS, work_ref};
@@ -48,7 +49,14 @@ pub(super) fn follow(
         moved.map(|moved| moved == Swap::Won)
     };
     // One that cannot be read takes no place here.
-    let slug = Tip::read_run(repo, run, there)?.state.run.slug;
+    let slug = match (Tip::read_run(repo, run, there), here) {
+        (Err(LedgerError::Damaged { why, .. }), Some(here)) => {
+            let slug = Tip::read_run(repo, run, here)?.state.run.slug;
+            let planted = planted::on_ledger(repo, remote, (run, &slug), (here, there), &why)?;
+            return Err(LedgerError::Planted(Box::new(planted)));
+        }
+        (read, _) => read?.state.run.slug,
+    };
     let Some(known) = here.filter(|here| !repo.descends(there, *here)) else {
         return Ok(move_it("aynig: fetched")?);
     };
@@ -105,7 +113,11 @@ pub(super) fn fetch_run(
     }
     done?;
     if archive::archived(repo, run)?.is_some() {
-        return archive::follow(repo, run, slug);
+        // A deletion moves the ledger, too.
+        return match asked(repo, remote, run)? {
+            Some(_) => Err(LedgerError::Planted(Box::new(planted::in_archive(repo, remote, run, slug)?))),
+            None => archive::follow(repo, run, slug),
+        };
     }
     let Some(there) = repo.read_ref(fetched.as_str().into())? else { return Ok(()) };
     let followed = follow(repo, remote, run, (before, there));
@@ -126,7 +138,7 @@ pub(super) fn fetch_run(
 ///
 /// # Errors
 /// [`LedgerError`] if refs cannot be read.
-pub fn held(repo: &Repo, run: RunId) -> Result<Option<SetBack>, LedgerError> {
+pub(super) fn held(repo: &Repo, run: RunId) -> Result<Option<SetBack>, LedgerError> {
     let Some(here) = repo.read_ref(ledger_ref(run).as_str().into())? else { return Ok(None) };
     if repo.read_ref(kept_ref(run, here).as_bstr())?.is_none() {
         return Ok(None);

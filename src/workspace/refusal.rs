@@ -75,7 +75,7 @@ impl From<LedgerError> for Refusal {
             | LedgerError::Leased { .. }
             | LedgerError::CheckedOut { .. } => Why::Conflict,
             LedgerError::Unmoved { .. } | LedgerError::Remote(_) => Why::Remote,
-            LedgerError::SetBack(_) => Why::SetBack,
+            LedgerError::SetBack(_) | LedgerError::Planted(_) => Why::SetBack,
             LedgerError::Object(_)
             | LedgerError::Ref(_)
             | LedgerError::Unsaved { .. }

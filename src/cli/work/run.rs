@@ -164,6 +164,11 @@ fn until_reconfigured(app: &App, arguments: &Run, before: &mut Before) -> Result
     {
         ui::warn(&ui::sanitize(&format!("{what}: {hint}")));
     }
+    if !before.begun {
+        for (what, next) in flows::held(&repo)? {
+            ui::warn(&ui::sanitize(&format!("{what}: {next}")));
+        }
+    }
     if let Some(unset) = authority::unset(&repo, authority) {
         let at = Some((unset.there.clone(), unset.head));
         feed.publish(&Notice::Warning { branch: None, at, warning: unset.warning() });

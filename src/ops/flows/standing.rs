@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::clock;
 use crate::contract::unable::{Unable, mends};
-use crate::ledger::error::SetBack;
+use crate::ledger::planted::Held;
 use crate::model::run::{RunStatus, Verdict};
 use crate::words::shell_quote;
 
@@ -98,8 +98,8 @@ pub(super) struct Facts<'a> {
     pub(super) uncounted: Option<String>,
     /// Who pushed an answer that waits for a runner.
     pub(super) pushed: Option<&'a str>,
-    /// Its ledger, if its hub has set that back.
-    pub(super) held: Option<SetBack>,
+    /// Why it is held here.
+    pub(super) held: Option<Held>,
     /// Its driver. `None` if there is no such branch here.
     pub(super) driver: Option<Driver<'a>>,
     /// Whether it belongs to this clone alone, although a remote is set.
@@ -168,8 +168,9 @@ impl Facts<'_> {
     fn stands(&self) -> Standing {
         let step = self.step.unwrap_or("its next step");
         if let Some(held) = &self.held {
-            let next = vec![held.gives_back.clone(), held.accepts.clone(), self.command("flow log")];
-            return Standing { place: Place::Stuck, words: format!("is held at {step}: {held}"), next };
+            let next = held.next.iter().cloned().chain([self.command("flow log")]).collect();
+            let words = format!("is held at {step}: {}", held.words);
+            return Standing { place: Place::Stuck, words, next };
         }
         match self.status {
             Some(status) if status.is_ended() => self.ended(status),

@@ -4,7 +4,7 @@ use crate::contract::ids::CommitId;
 use crate::git::Repo;
 use crate::journal;
 use crate::ledger::check::Fault as Difference;
-use crate::ledger::{self, LedgerError, Tip};
+use crate::ledger::{self, LedgerError, Tip, planted};
 use crate::model::ids::RunId;
 use crate::ops::error::Error;
 
@@ -27,7 +27,7 @@ impl Part {
     }
 
     /// The next step after a fault.
-    pub fn next(self, run: RunId) -> String {
+    fn next(self, run: RunId) -> String {
         match self {
             Self::Ledger => {
                 format!("git log -p {}   # shows what was written, and by whom", ledger::tip::ledger_ref(run))
@@ -46,6 +46,8 @@ pub struct Fault {
     pub at: String,
     /// What is wrong.
     pub why: String,
+    /// The next step.
+    pub next: String,
 }
 
 /// What an examination found.
@@ -66,7 +68,7 @@ pub fn examine(repo: &Repo, run: RunId) -> Result<Report, Error> {
     let directory = super::directory(repo, run)?;
     let head = super::head(repo, run)?.ok_or_else(|| LedgerError::Unknown(run.to_string()))?;
     let checked = ledger::check::check(repo, run, head)?;
-    let of = |part: Part| move |Difference { at, why }| Fault { part, at, why };
+    let of = |part: Part| move |Difference { at, why }| Fault { part, at, why, next: part.next(run) };
     let mut faults: Vec<Fault> = checked.faults.into_iter().map(of(Part::Ledger)).collect();
     if faults.is_empty() {
         let state = Tip::read_whole(repo, run, head)?.state;
@@ -76,10 +78,18 @@ pub fn examine(repo: &Repo, run: RunId) -> Result<Report, Error> {
             Ok(found) => faults.extend(found.into_iter().map(of(Part::Journal))),
             Err(error) => {
                 let at = directory.path().display().to_string();
-                faults.push(Fault { part: Part::Journal, at, why: Error::from(error).message });
+                let (part, why) = (Part::Journal, Error::from(error).message);
+                faults.push(Fault { part, at, why, next: part.next(run) });
             }
         }
     }
+    let held = planted::held(repo, run).ok().flatten();
+    faults.extend(held.map(|held| Fault {
+        part: Part::Ledger,
+        at: held.remote.to_string(),
+        why: held.words,
+        next: held.next.join("; "),
+    }));
     let events = checked.operations.iter().map(|operation| operation.events.len()).sum();
     Ok(Report { head, operations: checked.operations.len(), events, faults })
 }

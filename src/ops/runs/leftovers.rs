@@ -11,6 +11,7 @@ use crate::journal::check::is_damaged;
 use crate::journal::directory::RunDirectory;
 use crate::journal::pages::Reader;
 use crate::journal::sync::compact;
+use crate::ledger::planted::{self, Held};
 use crate::ledger::{LedgerError, Tip, runs};
 use crate::model::ids::RunId;
 use crate::model::run::Run;
@@ -29,6 +30,8 @@ pub struct Condition {
     pub unreadable: Vec<RunId>,
     /// Those whose files are damaged.
     pub damaged: Vec<RunId>,
+    /// Those that are held here.
+    pub held: Vec<Held>,
 }
 
 /// Looks at all runs. Nothing is changed.
@@ -36,6 +39,7 @@ pub fn condition(repo: &Repo) -> Result<Condition, Error> {
     let mut condition = Condition::default();
     for (run, head) in runs::all(repo)? {
         condition.count += 1;
+        condition.held.extend(planted::held(repo, run).ok().flatten());
         match Tip::read_run(repo, run, head) {
             Err(LedgerError::Version { .. }) => condition.foreign.push(run),
             Err(_) => condition.unreadable.push(run),

@@ -1,6 +1,8 @@
 //! Ledgers at a hub that a step moves by a push of its own.
 
+use super::back::APPENDS;
 use super::forbidden::ONE;
+use super::gone::asked;
 use super::hosts::Field;
 use super::*;
 
@@ -69,4 +71,60 @@ fn a_forged_ledger_that_nobody_took_back_is_left_aside_with_the_command_for_it()
     first.aynig_ok(["run", "--drain"]);
     let done = steps(first, &run);
     assert_eq!(done.last().map(String::as_str), Some("work killed_policy STOP"), "{done:?}");
+}
+
+/// Puts a commit on the ledger of a run at the hub, as a program of a step does.
+fn plants_a_commit(host: &Repo, run: &Started) {
+    let ledger = format!("refs/aynig/runs/{}", run.id);
+    let own = "x@workspace.aynig.invalid";
+    let commit = format!("git commit-tree {ledger}^{{tree}} -p {ledger} -m x");
+    sh(
+        host,
+        &format!(
+            "export GIT_AUTHOR_EMAIL={own} GIT_COMMITTER_EMAIL={own}; git push -q origin $({commit}):{ledger}"
+        ),
+    );
+}
+
+fn plants_an_archive(host: &Repo, run: &Started) {
+    let id = &run.id;
+    host.git(["push", "-q", "origin", &format!("refs/aynig/runs/{id}:refs/aynig/archive/{id}/@ledger")]);
+}
+
+/// CONTRACT 16.13
+#[test]
+fn what_is_planted_at_the_hub_holds_a_run_and_is_named_with_the_lines_against_it() {
+    let plants: [(fn(&Repo, &Started), &str); 2] = [
+        (plants_a_commit, "git push --force-with-lease=refs/aynig/runs/"),
+        (plants_an_archive, "git push origin :refs/aynig/archive/"),
+    ];
+    for (plants, line) in plants {
+        let field = Field::new(APPENDS);
+        let [first, second] = &field.hosts;
+        let run = asked(first);
+        // Operations that the first host has not heard of.
+        for verb in ["pause", "resume"] {
+            second.aynig_ok(["flow", verb, &run.slug]);
+        }
+        let ledger = format!("refs/aynig/runs/{}", run.id);
+        let good = field.at_hub(&ledger);
+        plants(second, &run);
+        assert_refused(&first.aynig(["flow", "approve", &run.slug]), 1, &[line, "holds the run"]);
+        let lists = told(&first.aynig(["flow", "list"]));
+        assert!(lists.contains("is held at ask") && lists.contains("stuck"), "{lists}");
+        for shows in [&["flow", "show", &run.slug][..], &["orch", "doctor", &run.slug], &["doctor"], &["run"]]
+        {
+            let words = told(&first.aynig(shows.iter().copied()));
+            assert!(words.contains(line), "{shows:?}: {words}");
+        }
+        assert_eq!(first.aynig(["orch", "doctor", &run.slug]).status.code(), Some(1));
+        let shown = json(&first.aynig_ok(["flow", "show", &run.slug, "--json"]));
+        let next = shown["next"].as_array().expect("a list").iter().filter_map(Value::as_str);
+        next.filter(|one| one.starts_with("git ")).for_each(|one| sh(first, one));
+        assert_eq!(field.at_hub(&ledger), good);
+        first.aynig_ok(["flow", "approve", &run.slug]);
+        second.aynig_ok(["run", "--drain"]);
+        assert_eq!(end(first, &run), ["completed", "succeeded", "completed"]);
+        assert!(first.aynig(["orch", "doctor", &run.slug]).status.success());
+    }
 }

@@ -4,7 +4,7 @@ use aynig::contract::ids::RemoteName;
 use aynig::ledger::deletion::delete;
 use aynig::ledger::fetch::fetch;
 use aynig::ledger::operate::{Ledger, here};
-use aynig::ledger::set_back::held;
+use aynig::ledger::planted::held;
 use aynig::ledger::{LedgerError, Place};
 use aynig::model::ids::OpId;
 

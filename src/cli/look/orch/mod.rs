@@ -156,7 +156,7 @@ fn doctor(repo: &Repo, text: &str, json: bool) -> Result<Exit, Error> {
                 part: fault.part.word(),
                 at: &fault.at,
                 reason: &fault.why,
-                next: fault.part.next(id),
+                next: fault.next.clone(),
             })
             .collect();
         let exit = if faults.is_empty() { Exit::Done } else { Exit::Failed };
@@ -168,7 +168,7 @@ fn doctor(repo: &Repo, text: &str, json: bool) -> Result<Exit, Error> {
         ui::answer(&format!("{}  {:7}  {}", styled(BAD, "error"), fault.part.word(), ui::sanitize(&words)));
     }
     if let Some(fault) = faults.first() {
-        ui::answer(&format!("       next: {}", fault.part.next(id)));
+        ui::answer(&format!("       next: {}", fault.next));
     }
     let checked = format!("{} with {}", pluralize(operations, "operation"), pluralize(events, "event"));
     let found = pluralize(faults.len(), "fault");

@@ -21,11 +21,12 @@ pub(crate) fn moved(repo: &Repo, authority: Option<&Authority>) -> Option<Findin
 /// Checks the runs; reports nothing if there are none.
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     const CHECK: &str = "runs";
-    let Condition { count, foreign, unreadable, damaged } = match condition(repo) {
+    let Condition { count, foreign, unreadable, damaged, held } = match condition(repo) {
         Ok(condition) => condition,
         Err(error) => return vec![Finding::of(CHECK, error)],
     };
-    let mut findings = Vec::new();
+    let held = held.into_iter().map(|one| Finding::warning(CHECK, one.words, one.next.join("; ")));
+    let mut findings: Vec<Finding> = held.collect();
     let mut warn = |runs: &[RunId], what: &str, next: &dyn Fn(RunId) -> String| {
         let Some(first) = runs.first() else { return };
         let names: Vec<String> = runs.iter().map(ToString::to_string).collect();
