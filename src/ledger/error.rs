@@ -230,6 +230,11 @@ impl LedgerError {
             let lines: Vec<String> = planted.takes_off.iter().map(|line| format!("`{line}`")).collect();
             return Some(format!("{} takes it off again", lines.join(", then ")));
         }
+        if let Self::Unmoved { source: Unmoved::Refused(_), .. } = self {
+            return Some(
+                "`aynig doctor` tries whether it takes refs of runs, and names the setting if not".to_owned(),
+            );
+        }
         let Self::Damaged { run, commit, why } = self else { return None };
         let name = format!("{RUNS}{run}");
         Some(if why == BY_A_STEP {

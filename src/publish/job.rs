@@ -173,9 +173,14 @@ impl There {
         let value = |name: &BString| listed.iter().find(|(one, _)| one == name).map(|(_, id)| *id);
         let Some(tip) = value(&base.full_ref()) else {
             let message = format!("{remote} has no branch {base} to merge into; nothing was changed");
-            return Err(Refusal::new(Why::Usage, message).hint(format!(
-                "name one that it has: `--into BRANCH`; `git ls-remote --heads {}` lists them",
-                shell_quote(remote.as_str())
+            let shown = shell_quote(remote.as_str());
+            let mut refusal = Refusal::new(Why::Usage, message);
+            if matches!(repo.branch_head(base), Ok(Some(_))) {
+                let push = format!("git push {shown} {}", shell_quote(&base.to_string()));
+                refusal = refusal.hint(format!("`{push}` brings it there; then publish again"));
+            }
+            return Err(refusal.hint(format!(
+                "or name one that it has: `--into BRANCH`; `git ls-remote --heads {shown}` lists them"
             )));
         };
         let shown = shown.and_then(|name| value(&name).map(|id| (name, id)));
@@ -360,10 +365,17 @@ impl Job<'_> {
                 Err(Refusal::new(Why::Setup, message)
                     .hint("`git config aynig.forge none` only pushes; a git server takes them with `receive.advertisePushOptions`"))
             }
-            Ok(Offered::Refused(why)) => Err(Refusal::new(
-                Why::Remote,
-                format!("{remote} refuses {branch}: {why}; nothing was pushed"),
-            )),
+            Ok(Offered::Refused(why)) => {
+                let message = format!("{remote} refuses {branch}: {why}; nothing was pushed");
+                let refusal = Refusal::new(Why::Remote, message);
+                // As git names it where a branch has the name of a directory of this one, or below this one.
+                Err(match why.contains("exists; cannot create") {
+                    true => refusal.hint(
+                        "a branch there is in the way; publish the work as another branch: `--branch NAME`",
+                    ),
+                    false => refusal,
+                })
+            }
             Err(error) => Err(unreachable(remote, &error)
                 .hint("it may have been pushed all the same; publishing again finds that out")),
         }

@@ -144,6 +144,15 @@ pub fn held(repo: &Repo) -> Result<Vec<(String, String)>, Error> {
     Ok(found)
 }
 
+/// The remote that decides a run, if no remote is set here.
+fn unset(repo: &Repo, run: &Run) -> Option<String> {
+    let is_set = repo.config("aynig.remote").is_some_and(|remote| !remote.is_empty());
+    match LedgerPlace::of(repo, run.id, &run.decided_by).ok().filter(|_| !is_set)? {
+        LedgerPlace::Remote(remote) => Some(remote.to_string()),
+        LedgerPlace::Here => None,
+    }
+}
+
 /// The command that carries a run of this clone alone on.
 fn carries_on(slug: &str) -> String {
     format!("aynig flow resume {slug} --wait")
@@ -478,6 +487,7 @@ fn stands(
             reason: row.reason.as_deref(),
         }),
         is_alone,
+        unset: unset(repo, run),
     }
     .standing()
 }

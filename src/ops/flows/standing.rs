@@ -104,6 +104,8 @@ pub(super) struct Facts<'a> {
     pub(super) driver: Option<Driver<'a>>,
     /// Whether it belongs to this clone alone, although a remote is set.
     pub(super) is_alone: bool,
+    /// The remote that decides it, if none is set here.
+    pub(super) unset: Option<String>,
 }
 
 /// The remains of an ended run.
@@ -246,6 +248,13 @@ impl Facts<'_> {
     /// A run that is neither ended nor paused, and asks nobody: its driver decides.
     fn driven(&self, step: &str) -> Standing {
         let Some(driver) = &self.driver else {
+            if let Some(remote) = &self.unset {
+                let words = format!(
+                    "{step} is due, as last fetched: {remote} decides the run, and aynig.remote is not set here"
+                );
+                let next = vec![format!("git config aynig.remote {}", shell_quote(remote))];
+                return Standing { place: Place::Stuck, words, next };
+            }
             let words = format!("{step} is due, and its driver is gone: a resumed run gets a new one");
             return self.at(Place::Stuck, words, &["flow resume"]);
         };
@@ -355,7 +364,7 @@ mod tests {
         let left = |left| Facts { left, ..done() };
         let all =
             Left { branch: Some("work/0a1b2c3d/flow"), is_here: true, has_remote: true, is_removed: false };
-        let rows: [(Facts<'_>, Place, &str, &[&str]); 21] = [
+        let rows: [(Facts<'_>, Place, &str, &[&str]); 22] = [
             (facts(Running, "working"), Place::Working, "host-a works on fix", &[]),
             (facts(Running, "expired"), Place::Due, "host-a worked on fix and is gone", &["aynig run"]),
             (facts(Running, "ready"), Place::Due, "fix is due", &["aynig run"]),
@@ -384,6 +393,12 @@ mod tests {
                 Place::Stuck,
                 "is gone",
                 &["aynig flow resume 0a1b2c3d"],
+            ),
+            (
+                Facts { driver: None, unset: Some("hub".to_owned()), ..facts(Running, "") },
+                Place::Stuck,
+                "hub decides the run, and aynig.remote is not set here",
+                &["git config aynig.remote hub"],
             ),
             (
                 gate(),

@@ -31,8 +31,8 @@ impl From<LedgerError> for Error {
             | LedgerError::Leased { .. }
             | LedgerError::CheckedOut { .. } => new(Kind::Conflict),
             LedgerError::Unmoved { remote, .. } => {
-                let error = new(Kind::Remote);
-                Self { maybe_applied: true, ..error }
+                let new = error.mends().into_iter().fold(new(Kind::Remote), Self::hint);
+                Self { maybe_applied: true, ..new }
                     .hint(format!("`git ls-remote {remote}` shows whether it can be reached"))
             }
             LedgerError::Remote(_) => new(Kind::Remote),

@@ -86,6 +86,9 @@ fn plants_a_commit(host: &Repo, run: &Started) {
     );
 }
 
+/// A way to put something on the refs of a run at the hub.
+type Plants = fn(&Repo, &Started);
+
 fn plants_an_archive(host: &Repo, run: &Started) {
     let id = &run.id;
     host.git(["push", "-q", "origin", &format!("refs/aynig/runs/{id}:refs/aynig/archive/{id}/@ledger")]);
@@ -94,7 +97,7 @@ fn plants_an_archive(host: &Repo, run: &Started) {
 /// CONTRACT 16.13
 #[test]
 fn what_is_planted_at_the_hub_holds_a_run_and_is_named_with_the_lines_against_it() {
-    let plants: [(fn(&Repo, &Started), &str); 2] = [
+    let plants: [(Plants, &str); 2] = [
         (plants_a_commit, "git push --force-with-lease=refs/aynig/runs/"),
         (plants_an_archive, "git push origin :refs/aynig/archive/"),
     ];

@@ -105,3 +105,24 @@ fn a_rollback_or_a_success_after_a_violation_lets_the_work_be_published() {
         assert_eq!(published(&hub, &run), repo.head(&run.work));
     }
 }
+
+/// CONTRACT 21.2, 21.3
+#[test]
+fn a_branch_in_the_way_and_a_base_that_is_not_there_are_named_with_a_way_out() {
+    let (hub, repo) = hub_and_clone();
+    agent(&repo, "scripted", "read -r x; echo x >work");
+    let run = start(&repo, &flow("one", agent_step!("one", "one", "STOP")));
+    repo.aynig_ok(["run", "--drain"]);
+    hub.git(["branch", "work"]);
+    assert_refused(&repo.aynig(["publish", &run.slug]), 4, &["in the way", "`--branch NAME`"]);
+    repo.aynig_ok(["publish", &run.slug, "--branch", "mine"]);
+    repo.git(["branch", "feature"]);
+    let file = repo.path.join(".git/flow.yaml");
+    let start = ["flow", "start", file.to_str().expect("UTF-8"), "--base", "feature", "--json"];
+    let other = started(&json(&repo.aynig_ok(start)));
+    repo.aynig_ok(["run", "--drain"]);
+    let refused = repo.aynig(["publish", &other.slug, "--branch", "other"]);
+    assert_refused(&refused, 2, &["no branch feature", "--into BRANCH"]);
+    sh(&repo, &line_with(&err(&refused), "git push "));
+    repo.aynig_ok(["publish", &other.slug, "--branch", "other"]);
+}

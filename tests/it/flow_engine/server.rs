@@ -2,6 +2,11 @@
 
 use super::agent::agent;
 use super::gate::push_answer;
+use std::os::unix::fs::PermissionsExt;
+
+use super::back::APPENDS;
+use super::gone::gated;
+use super::hosts::Field;
 use super::*;
 use crate::publish::hub_and_clone;
 use crate::remote::guard::install;
@@ -83,4 +88,21 @@ fn a_server_claims_no_driver_and_takes_in_no_answer() {
     assert_eq!(late.expect("it runs").status.code(), Some(0));
     assert_eq!(hub.state(&run.driver), "stalled");
     rests("it is stalled");
+}
+
+/// CONTRACT 5.39, 16.4
+#[test]
+fn a_hub_that_refuses_refs_of_runs_is_looked_at_by_the_doctor() {
+    let field = Field::new(APPENDS);
+    let repo = &field.hosts[0];
+    let hook = field.hub.beside("hub.git").join("hooks/pre-receive");
+    std::fs::create_dir_all(hook.parent().expect("a directory")).expect("a directory");
+    std::fs::write(&hook, "#!/bin/sh\n! grep -q refs/aynig/\n").expect("a hook");
+    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).expect("a program");
+    let file = repo.path.join(".git/flow.yaml");
+    std::fs::write(&file, gated()).expect("a file");
+    let refused = repo.aynig(["flow", "start", file.to_str().expect("UTF-8"), "--base", "main"]);
+    assert_refused(&refused, 4, &["`aynig doctor`"]);
+    let doctor = told(&repo.aynig(["doctor"]));
+    assert!(doctor.contains("git config aynig.refNamespace refs/heads/aynig"), "{doctor}");
 }
