@@ -21,7 +21,8 @@
 //! | [`deletion`] | deletes runs |
 //! | [`fetch`] | fetches the ledgers that a remote decides |
 //! | `set_back` | ledgers that a hub has set back |
-//! | [`planted`] | what somebody put in the place of a run's refs at a hub |
+//! | `planted` | what somebody put in the place of a run's refs at a hub |
+//! | [`held`] | why a run is held here |
 //! | [`watch`] | reports moves of ledgers while steps and turns are live |
 //! | [`history`] | the operations of a run, oldest first |
 //! | [`check`] | compares the events of a ledger with its tree |
@@ -35,12 +36,13 @@ pub mod content;
 pub mod deletion;
 pub mod error;
 pub mod fetch;
+pub mod held;
 pub mod history;
 pub mod masks;
 mod message;
 pub mod operate;
 pub mod place;
-pub mod planted;
+mod planted;
 pub mod runs;
 mod set_back;
 mod take_back;

@@ -33,7 +33,7 @@ use crate::flow::due::is_parked;
 use crate::flow::verdict::is_undone;
 use crate::git::Repo;
 use crate::journal::directory::RunDirectory;
-use crate::ledger::{LedgerError, Place as LedgerPlace, Tip, content, planted, runs as ledgers};
+use crate::ledger::{LedgerError, Place as LedgerPlace, Tip, content, held, runs as ledgers};
 use crate::model::ids::{RunId, Slug};
 use crate::model::run::{DecidedBy, Run, RunKind};
 use crate::model::state::State;
@@ -135,7 +135,7 @@ pub fn moved(repo: &Repo, authority: &Authority) -> Result<Option<(String, Strin
 pub fn held(repo: &Repo) -> Result<Vec<(String, String)>, Error> {
     let mut found = Vec::new();
     for (id, head) in ledgers::all(repo)? {
-        let Ok(Some(held)) = planted::held(repo, id) else { continue };
+        let Ok(Some(held)) = held::held(repo, id) else { continue };
         let run = Tip::read_run(repo, id, head)?.state.run;
         if run.kind == RunKind::Flow && !run.status.is_ended() {
             found.push((held.words, held.next.join("; ")));
@@ -474,7 +474,7 @@ fn stands(
             .and_then(|row| row.deferred.as_ref())
             .filter(|one| one.wake && one.stuck.is_none())
             .map(|one| one.sender.as_str()),
-        held: planted::held(repo, run.id).ok().flatten(),
+        held: held::held(repo, run.id).ok().flatten(),
         left: if run.status.is_ended() { left(repo, state) } else { Left::default() },
         driver: row.map(|row| Driver {
             kind: row.label(),

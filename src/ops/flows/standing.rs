@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::clock;
 use crate::contract::unable::{Unable, mends};
-use crate::ledger::planted::Held;
+use crate::ledger::held::Held;
 use crate::model::run::{RunStatus, Verdict};
 use crate::words::shell_quote;
 

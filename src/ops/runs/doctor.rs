@@ -4,7 +4,7 @@ use crate::contract::ids::CommitId;
 use crate::git::Repo;
 use crate::journal;
 use crate::ledger::check::Fault as Difference;
-use crate::ledger::{self, LedgerError, Tip, planted};
+use crate::ledger::{self, LedgerError, Tip, held};
 use crate::model::ids::RunId;
 use crate::ops::error::Error;
 
@@ -83,7 +83,7 @@ pub fn examine(repo: &Repo, run: RunId) -> Result<Report, Error> {
             }
         }
     }
-    let held = planted::held(repo, run).ok().flatten();
+    let held = held::held(repo, run).ok().flatten();
     faults.extend(held.map(|held| Fault {
         part: Part::Ledger,
         at: held.remote.to_string(),

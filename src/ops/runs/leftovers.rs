@@ -11,7 +11,7 @@ use crate::journal::check::is_damaged;
 use crate::journal::directory::RunDirectory;
 use crate::journal::pages::Reader;
 use crate::journal::sync::compact;
-use crate::ledger::planted::{self, Held};
+use crate::ledger::held::{self, Held};
 use crate::ledger::{LedgerError, Tip, runs};
 use crate::model::ids::RunId;
 use crate::model::run::Run;
@@ -39,7 +39,7 @@ pub fn condition(repo: &Repo) -> Result<Condition, Error> {
     let mut condition = Condition::default();
     for (run, head) in runs::all(repo)? {
         condition.count += 1;
-        condition.held.extend(planted::held(repo, run).ok().flatten());
+        condition.held.extend(held::held(repo, run).ok().flatten());
         match Tip::read_run(repo, run, head) {
             Err(LedgerError::Version { .. }) => condition.foreign.push(run),
             Err(_) => condition.unreadable.push(run),

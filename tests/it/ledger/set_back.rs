@@ -3,8 +3,8 @@
 use aynig::contract::ids::RemoteName;
 use aynig::ledger::deletion::delete;
 use aynig::ledger::fetch::fetch;
+use aynig::ledger::held::held;
 use aynig::ledger::operate::{Ledger, here};
-use aynig::ledger::planted::held;
 use aynig::ledger::{LedgerError, Place};
 use aynig::model::ids::OpId;
 
