@@ -29,7 +29,8 @@ pub use free_space::{FreeSpace, free_space_text};
 pub use holder::process_with;
 pub use plain::open_plain;
 pub(crate) use plain::{
-    check_no_pipe, clear_odd, keep_aside, opened_up, read_plain, read_plain_text, remove_pipes, set_aside,
+    check_no_pipe, clear_odd, keep_aside, open_own, opened_up, read_plain, read_plain_text, remove_pipes,
+    set_aside,
 };
 pub(crate) use removal::{Mounted, no_mounts_in, remove_all, remove_empty};
 pub use tail::tail;

@@ -63,6 +63,9 @@ pub(crate) fn is_of_a_workspace(address: &[u8]) -> bool {
 /// The directory of a run's workspaces, in the directory of the run.
 pub(crate) const WORKSPACES: &str = "workspaces";
 
+/// The mark of an attempt that works in the worktree of a run, in the directory of the run. It begins with the attempt's id.
+pub(crate) const MARK: &str = "attempt";
+
 /// Work branches of workspaces that were removed, and ledgers of runs that were deleted, by run.
 pub(crate) const ARCHIVE: &str = "refs/aynig/archive/";
 

@@ -20,7 +20,7 @@ use crate::model::time::Timestamp;
 use crate::stop::{Cause, Stop};
 use crate::workspace::context::Context;
 use crate::workspace::refusal::{Refusal, Why};
-use crate::workspace::{Begun, Outside, unsettled_words};
+use crate::workspace::{Awaited, Begun, Outside, unsettled_words};
 
 use super::conclude::{Conclusion, Holder};
 use super::course::{Carried, Course};
@@ -130,9 +130,15 @@ impl Engine<'_> {
             let state = ledger.tip().state.clone();
             match due(&flow, &state.run, &state.steps) {
                 Due::Step { step, .. } => {
-                    if let Some(why) = self.workspaces.waits_beside(&state.run.id.to_string(), FLOW)? {
-                        let next = self.conclude(&mut ledger, &driver, &flow, holder, &waits(why))?;
+                    if let Some((context, why)) = self.noted(&state.run)? {
+                        let commands = paused(&ledger, Some(why)).into_iter().collect();
+                        let conclusion = Conclusion { commands, ..Conclusion::default() };
+                        let next = self.conclude(&mut ledger, &driver, &flow, holder, &conclusion)?;
+                        self.workspaces.forget_notes(&context);
                         return Ok(Ended::Declared(next));
+                    }
+                    if let Some(awaited) = self.workspaces.waits_beside(&state.run.id.to_string(), FLOW)? {
+                        return self.waits(&mut ledger, &driver, &flow, attempt, awaited);
                     }
                     return self.step(&mut ledger, &driver, (&flow, step), attempt);
                 }
@@ -224,11 +230,7 @@ impl Engine<'_> {
         let (before, mut repairs, outside) =
             match self.workspaces.snapshot_before_step(&context, settled(&ledger.tip().state))? {
                 Begun::Ready(begun) => *begun,
-                Begun::Waits(why) => {
-                    let next =
-                        self.conclude(ledger, driver, flow, Holder::Attempt(&attempt.id), &waits(why))?;
-                    return Ok(Ended::Declared(next));
-                }
+                Begun::Waits(awaited) => return self.waits(ledger, driver, flow, attempt, awaited),
             };
         repairs.extend(dropped);
         let saved = before.rescue.as_ref().map(|name| format!("what lay there before: {name}"));
@@ -240,6 +242,7 @@ impl Engine<'_> {
         let id = &attempt.id;
         let lease = driver.known()?.filter(|known| driver.is_leased_by(*known, id));
         self.begin_work(&run, id, &context)?;
+        outside.begin();
         let step_id = id_of(step)?;
         let masks = Masks::of(self.repo, &run.base_sha)?;
         let state = &ledger.tip().state;
@@ -281,6 +284,24 @@ impl Engine<'_> {
             attempt,
             Over { number, started, before, context, recorder, course, saved },
         )
+    }
+
+    /// Ends an attempt that waits for another step on this host, or for a person.
+    fn waits(
+        &self,
+        ledger: &mut Ledger<'_>,
+        driver: &Driver<'_>,
+        flow: &Flow,
+        attempt: &Attempt,
+        awaited: Awaited,
+    ) -> Result<Ended, Refusal> {
+        let why = match awaited {
+            Awaited::Step(why) => why,
+            Awaited::Person(why) => return Ok(Ended::Unable(why)),
+        };
+        let until = clock::wall_seconds().saturating_add(BESIDE);
+        let conclusion = Conclusion { parked: Some((until, why)), ..Conclusion::default() };
+        self.conclude(ledger, driver, flow, Holder::Attempt(&attempt.id), &conclusion).map(Ended::Declared)
     }
 
     /// Asks the question of a gate.
@@ -332,14 +353,15 @@ impl Engine<'_> {
         let holder = Holder::Attempt(&attempt.id);
         let files = recorder.path().to_path_buf();
         let began = Context { head_sha: before, ..context.clone() };
-        let (mut stays, mut pause) = (false, None);
+        let place = context.clone();
+        let (mut stays, mut pause, mut is_noted) = (false, None, false);
         let mut conclusion = match course {
             Course::Ended(mut carried) => {
                 stays = carried.stays;
                 if let Some(saved) = saved {
                     carried.evidence = format!("{saved}; {}", carried.evidence);
                 }
-                pause = carried.take_pause();
+                (is_noted, pause) = (carried.pause.is_some(), carried.take_pause());
                 let artifacts = self.recorded(ledger, recorder, &carried, started);
                 // It may have removed its record.
                 let artifacts =
@@ -381,6 +403,9 @@ impl Engine<'_> {
             (Err(refusal), None) if refusal.why.is_of_remote() => self.untaken(run, began, stays, &refusal),
             (concluded, _) => {
                 let next = concluded?;
+                if is_noted {
+                    self.workspaces.forget_notes(&place);
+                }
                 if !stays {
                     self.forget_end(run);
                     self.end_work(run);
@@ -491,12 +516,6 @@ pub(super) fn interrupted(stop: &Stop) -> Result<Course, Refusal> {
             Err(Refusal::new(Why::Failed, message))
         }
     }
-}
-
-/// The conclusion of an attempt that waits for another step on this host.
-fn waits(why: String) -> Conclusion {
-    let until = clock::wall_seconds().saturating_add(BESIDE);
-    Conclusion { parked: Some((until, why)), ..Conclusion::default() }
 }
 
 /// The command that pauses a run for this reason, unless it rests already.

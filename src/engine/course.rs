@@ -58,11 +58,11 @@ impl Carried {
 
     /// Why the run pauses after it, which its evidence names then. A step that broke its policy goes where its route says.
     pub(super) fn take_pause(&mut self) -> Option<String> {
-        let pause = self.pause.take().filter(|_| self.record.violations.is_empty());
+        let pause = self.pause.take();
         if let Some(why) = &pause {
             self.evidence = format!("{}; {why}", self.evidence);
         }
-        pause
+        pause.filter(|_| self.record.violations.is_empty())
     }
 
     /// Records it as an attempt that is tried again, and counts for no retry.

@@ -9,6 +9,7 @@ use crate::ledger::tip::ledger_ref;
 use crate::model::decide::texts::cut;
 use crate::model::run::Run;
 use crate::model::step::{Opcode, Outcome};
+use crate::workspace::context::Context;
 use crate::workspace::refusal::{Refusal, Why};
 use crate::workspace::{Change, Settled, settles, unsettled_words};
 
@@ -51,6 +52,16 @@ impl Engine<'_> {
         }
     }
 
+    /// What other steps of this host noted beside an attempt that could not record it, in words.
+    pub(super) fn noted(&self, run: &Run) -> Result<Option<(Context, String)>, Refusal> {
+        let context = match self.workspaces.find(format!("{}/{FLOW}", run.slug).as_ref()) {
+            Err(refusal) if refusal.why == Why::NotFound => return Ok(None),
+            found => found?,
+        };
+        let notes = self.workspaces.notes_of(&context);
+        Ok((!notes.is_empty()).then(|| (context, beside_words(&notes))))
+    }
+
     /// Judges what a step changed outside of its worktree. Returns whether its work has to stay where it is, since no
     /// git may look at it.
     pub(super) fn judge_outside(
@@ -60,7 +71,7 @@ impl Engine<'_> {
     ) -> Result<bool, Refusal> {
         let context = &scene.context;
         let (mut words, mut shared) = (Vec::new(), Vec::new());
-        let Settled { changes, left, advice, beside, recorded } =
+        let Settled { changes, left, advice, beside, is_hidden, recorded } =
             self.workspaces.put_back_outside(context, &scene.outside)?;
         for change in changes.iter().filter(|change| change.is_violation) {
             let is_back = !left.iter().any(|one| one.name == change.name);
@@ -80,6 +91,9 @@ impl Engine<'_> {
         if left.iter().any(Change::is_unsettled) {
             words.push(format!("no further step begins here: {}", settles(context)));
         }
+        if is_hidden && recorded.is_ok() {
+            words.push("the file by which other steps of this host see this one was removed".to_owned());
+        }
         let stays = match recorded {
             Ok(()) => left.iter().any(Change::executes),
             Err(refusal) if refusal.why == Why::NotFound && !self.workspaces.was_removed(context) => {
@@ -89,7 +103,7 @@ impl Engine<'_> {
             Err(refusal) => return Err(refusal),
         };
         if !beside.is_empty() {
-            shared.push(format!("steps of this host were live beside each other: {}", beside.join("; ")));
+            shared.push(beside_words(&beside));
             carried.pause = Some(shared.join("; "));
         }
         // Git asks a remote, so the settings come first.
@@ -174,6 +188,10 @@ impl Engine<'_> {
         carried.workspace = Some((scene.context.clone(), scene.repairs.clone()));
         Ok(Course::Ended(Box::new(carried)))
     }
+}
+
+fn beside_words(beside: &[String]) -> String {
+    format!("steps of this host were live beside each other: {}", beside.join("; "))
 }
 
 fn described(change: &Change) -> String {

@@ -18,11 +18,12 @@ use crate::model::run::{RunStatus, Usage};
 use crate::model::state::State;
 use crate::model::step::{Outcome, Record};
 use crate::model::time::Timestamp;
-use crate::workspace::refusal::Refusal;
+use crate::workspace::Awaited;
+use crate::workspace::refusal::{Refusal, Why};
 
 use super::attempt::{Attempt, Ended, id_of, unrecorded};
 use super::conclude::{Conclusion, Holder, STALLED};
-use super::driver::{MOST_READ, Next};
+use super::driver::{MOST_READ, Next, run_of};
 use super::kept_end::Fate;
 use super::leases::{ago, held_below, lost_step};
 use super::limits::paused;
@@ -44,6 +45,13 @@ impl Engine<'_> {
     ///
     /// The third failure in a row for one reason pauses the run.
     pub fn recover(&self, attempt: &Attempt) -> Result<Ended, Refusal> {
+        if let Some(run) = run_of(self.repo, attempt.trigger)
+            && let Some(Awaited::Step(why)) =
+                self.workspaces.waits_beside(&run.to_string(), FLOW).unwrap_or_default()
+        {
+            // That ends by itself.
+            return Ok(Ended::Unable(why));
+        }
         let ended = self.carry_on(attempt).or_else(|refusal| self.before_work(attempt, refusal))?;
         match ended {
             Ended::Unable(why) if self.times_handed_back(attempt.trigger, &why) + 1 >= MOST_TIMES => {
@@ -101,9 +109,14 @@ impl Engine<'_> {
         let state = ledger.tip().state.clone();
         let mut conclusion = Conclusion::default();
         if state.workspaces.values().any(|workspace| workspace.name.to_string() == FLOW) {
-            let context = self.workspaces.of_run(state.run.id, state.run.slug.as_str(), FLOW)?;
-            let context = self.salvage(&ledger, None, context)?;
-            conclusion.workspace = Some((context, Vec::new()));
+            // Without a workspace nothing lies here.
+            let found = match self.workspaces.find(format!("{}/{FLOW}", state.run.slug).as_ref()) {
+                Err(refusal) if refusal.why == Why::NotFound => None,
+                found => Some(found?),
+            };
+            if let Some(context) = found {
+                conclusion.workspace = Some((self.salvage(&ledger, None, context)?, Vec::new()));
+            }
         }
         if state.run.status == RunStatus::Running && !has_ended(&state, &lost) {
             conclusion.commands = match due(&flow, &state.run, &state.steps) {
@@ -153,6 +166,8 @@ impl Engine<'_> {
     ) -> Result<Vec<Command>, Refusal> {
         let why =
             if is_last { "its attempt was cut off, and no retry is left" } else { "its attempt was cut off" };
+        let noted = self.noted(&ledger.tip().state.run)?.map(|(_, words)| format!("; {words}"));
+        let why = &format!("{why}{}", noted.unwrap_or_default());
         let (number, started) = (ledger.tip().state.run.counts.steps + 1, ago(lived)?);
         let (usage, artifacts) = self.killed_record(ledger, step, number, (started, why))?;
         let record = Record {
@@ -167,7 +182,7 @@ impl Engine<'_> {
         let end = EndedStep {
             record,
             artifacts,
-            ..EndedStep::new(number, Outcome::Error, routed, Some(why.to_owned()))
+            ..EndedStep::new(number, Outcome::Error, routed, Some(why.clone()))
         };
         lost_step(&ledger.tip().state, step, started, end)
     }

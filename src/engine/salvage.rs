@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::contract::ids::CommitId;
+use crate::contract::layout::MARK;
 use crate::flow::due::is_interrupted;
 use crate::fsutil;
 use crate::ledger::Ledger;
@@ -61,7 +62,7 @@ impl Mark {
 
 impl Engine<'_> {
     fn mark(&self, run: RunId) -> PathBuf {
-        self.directory(run).path().join("attempt")
+        self.directory(run).path().join(MARK)
     }
 
     /// Marks the worktree of a run as used by this attempt.

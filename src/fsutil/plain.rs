@@ -16,7 +16,19 @@ const OWNERS: u32 = 0o700;
 /// # Errors
 /// Any error from opening. Anything but a regular file is [`ErrorKind::InvalidInput`].
 pub fn open_plain(path: &Path) -> io::Result<File> {
-    let file = fs::OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
+    open_with(path, OFlag::O_NONBLOCK)
+}
+
+/// The same of a file of ours that others can replace: follows no link.
+///
+/// # Errors
+/// Those of [`open_plain`], and any link.
+pub(crate) fn open_own(path: &Path) -> io::Result<File> {
+    open_with(path, OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW)
+}
+
+fn open_with(path: &Path, flags: OFlag) -> io::Result<File> {
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
     if file.metadata()?.is_file() {
         return Ok(file);
     }

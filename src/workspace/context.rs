@@ -372,6 +372,12 @@ impl Context {
     }
 }
 
+/// The command that shows what was changed, and takes it.
+pub fn settles(context: &Context) -> String {
+    let show = format!("aynig workspace snapshot {}", context.handle());
+    format!("`{show}` shows how to undo it, and with `--accept` takes it as it is")
+}
+
 /// Whether `slug` is the beginning of the run's id.
 fn is_slug_of(slug: &str, run: &str) -> bool {
     slug.len() >= SHORTEST_SLUG && run.replace('-', "").starts_with(slug)

@@ -29,7 +29,7 @@
 //! | `leftovers` | what they left behind, for `clean` |
 //! | `record` | hooks, settings and refs before a step |
 //! | `tampering` | compares them with what there is after it |
-//! | `beside` | what other live steps of this host have changed |
+//! | `beside` | what other steps of this host have changed that are live or were cut off |
 //! | `put_back` | puts hooks and settings back after it |
 //! | `locked` | git's lock of a file of settings |
 //! | `remotes` | what belongs to the settings of a remote |
@@ -86,8 +86,10 @@ use crate::git::Repo;
 use crate::model::by::By;
 use crate::stop::Stop;
 
+pub use beside::Awaited;
 pub use change::Remade;
 pub use condition::{Condition, Flaw};
+pub use context::settles;
 pub use create::Created;
 pub use put_back::Settled;
 pub use remove::Removal;
@@ -96,7 +98,7 @@ pub use snapshot::Snapshot;
 pub use steps::Begun;
 pub use store::{Entry, Fault, count};
 pub use taken_back::{Before, Left, TakenBack};
-pub use tampering::{Change, How, Outside, Thing, settles, unsettled_words};
+pub use tampering::{Change, How, Outside, Thing, unsettled_words};
 pub use unasked::Unasked;
 
 /// Settings of workspaces.

@@ -46,6 +46,8 @@ pub struct Settled {
     pub advice: Vec<String>,
     /// Other workspaces of this host whose steps were live when hooks or settings were changed, and what those noted.
     pub beside: Vec<String>,
+    /// Whether the file was removed or replaced by which other steps see this one.
+    pub is_hidden: bool,
     /// Whether it is recorded.
     pub recorded: Result<(), Refusal>,
 }
@@ -58,12 +60,12 @@ impl Workspaces<'_> {
         let (mut now, mut changes) = self.seen_after(context, before)?;
         let mut left = self.compared(context, (before, &now), true);
         changes.extend(left.iter().cloned());
-        let mut beside = Vec::new();
+        let mut others = Vec::new();
         let named = changes.iter().filter(|change| change.is_unsettled()).map(|change| change.name.as_str());
         let named = named.collect::<Vec<_>>().join(", ");
         if !named.is_empty() {
             // Before they are put back, so that whoever sees no change sees the note.
-            beside = self.note_beside(context, &named)?;
+            others = self.note_beside(context, &named)?;
         }
         for round in 0..ROUNDS {
             if !left.iter().any(|change| change.is_unsettled() || now.in_the_way.contains_key(&change.name)) {
@@ -80,8 +82,15 @@ impl Workspaces<'_> {
             let all = self.compared(&held.context, (&outside.due, &now), true);
             self.keep_record(&held.context, &settled(outside.due.clone(), now, &all))
         });
-        beside.extend(self.take_notes(context));
-        Ok(Settled { changes, left, advice, beside, recorded })
+        let noted = outside.live.as_ref().map(|live| live.notes());
+        let (is_hidden, notes) = match noted {
+            Some(None) => (true, Vec::new()),
+            noted => (false, noted.flatten().unwrap_or_default()),
+        };
+        let beside = if notes.is_empty() { others } else { notes };
+        let is_over = recorded.is_ok() && beside.is_empty() && !left.iter().any(Change::is_unsettled);
+        outside.live.iter().for_each(|live| live.set_over(is_over));
+        Ok(Settled { changes, left, advice, beside, is_hidden, recorded })
     }
 
     /// Hooks, settings and refs after a step, and the files that had to be put back before git could work at all.

@@ -30,7 +30,7 @@ const FILE: &str = "workspace-record.json";
 const SAVED: &str = "saved";
 
 /// A longer file is no record, and a longer hook is not saved.
-const MOST_BYTES: u64 = 64 * 1024 * 1024;
+pub(super) const MOST_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Stands between the key of a setting and the name of the other worktree that has it.
 const ELSEWHERE: &str = " (worktrees/";
@@ -378,12 +378,17 @@ fn digest_of(content: &[u8]) -> String {
 }
 
 /// Reads a record. `None` if it cannot be used.
-pub(super) fn read(file: &Path) -> Option<Record> {
+fn read(file: &Path) -> Option<Record> {
     let opened = fsutil::open_plain(file).ok()?;
     if opened.metadata().is_ok_and(|found| found.len() > MOST_BYTES) {
         return None;
     }
-    let record: Record = serde_json::from_slice(&fsutil::tail_of(&opened, MOST_BYTES).ok()?).ok()?;
+    parsed(&fsutil::tail_of(&opened, MOST_BYTES).ok()?)
+}
+
+/// The record in a text. `None` if it cannot be used.
+pub(super) fn parsed(text: &[u8]) -> Option<Record> {
+    let record: Record = serde_json::from_slice(text).ok()?;
     (record.version == VERSION).then_some(record)
 }
 

@@ -108,6 +108,7 @@ impl Workspaces<'_> {
         changes.retain(|change| change.is_violation);
         let record = self.recorded_now(&held.context)?;
         self.keep_record(&held.context, &record)?;
+        self.accept_cut_off(&held.context);
         held.save().map(|()| changes)
     }
 }

@@ -17,6 +17,7 @@ use crate::model::workspace::{WorkspaceChange, WorkspacePatch};
 use crate::words::pluralize;
 
 use super::Workspaces;
+use super::beside::Awaited;
 use super::change::{Aim, Remade};
 use super::context::Context;
 use super::elsewhere::Asked;
@@ -24,14 +25,14 @@ use super::heard::{same, unheard};
 use super::refusal::{Refusal, Why};
 use super::snapshot::{Clashing, Snapshot};
 use super::store::Held;
-use super::tampering::Outside;
+use super::tampering::{Change, Outside};
 
 /// The beginning of a step.
 pub enum Begun {
     /// The snapshot before it, the repairs that the ledger is to hear of, and what there is outside.
     Ready(Box<(Snapshot, Vec<String>, Outside)>),
-    /// It waits for another step on this host, and why.
-    Waits(String),
+    /// It waits for another step on this host, or for a person.
+    Waits(Awaited),
 }
 
 impl Workspaces<'_> {
@@ -70,7 +71,10 @@ impl Workspaces<'_> {
         self.check_has_work(&held, settled)?;
         let (done, mut repairs, held, mut outside) = self.taken_with(held, looked, Clashing::Saved)?;
         repairs.extend(done.commit.map(|commit| self.unmade_words(commit)));
-        outside.live = Some(Arc::new(self.show_live(&held.context, outside.now())?));
+        // What there was before an attempt that was cut off stays shown.
+        if !done.changes.iter().any(Change::is_unsettled) {
+            outside.live = Some(Arc::new(self.show_live(&held.context, outside.now())?));
+        }
         Ok(Begun::Ready(Box::new((done, repairs, outside))))
     }
 

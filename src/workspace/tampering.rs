@@ -20,7 +20,7 @@ use crate::words::shell_quote;
 
 use super::Workspaces;
 use super::beside::Live;
-use super::context::Context;
+use super::context::{Context, settles};
 use super::record::{Hook, Record, Values, is_enabling, key_and_worktree, rule_of, saved_at};
 use super::refusal::Refusal;
 use super::store::Entry;
@@ -302,12 +302,6 @@ pub(super) fn settled(before: Record, mut now: Record, changes: &[Change]) -> Re
     now
 }
 
-/// The command that shows what was changed, and takes it.
-pub fn settles(context: &Context) -> String {
-    let show = format!("aynig workspace snapshot {}", context.handle());
-    format!("`{show}` shows how to undo it, and with `--accept` takes it as it is")
-}
-
 /// The words for hooks and settings that were changed and not settled.
 pub fn unsettled_words(context: &Context, changes: &[Change]) -> Option<String> {
     let changes: Vec<&Change> = changes.iter().filter(|change| change.is_unsettled()).collect();
@@ -340,6 +334,11 @@ pub struct Outside {
 }
 
 impl Outside {
+    /// Whatever the step does from now on is known to others until it is put back.
+    pub fn begin(&self) {
+        self.live.iter().for_each(|live| live.set_over(false));
+    }
+
     /// As they were.
     pub(super) fn now(&self) -> &Record {
         &self.now
@@ -367,11 +366,15 @@ impl Workspaces<'_> {
     /// recorded until it is put back or accepted. A record that the step removed stays gone, so that a person is asked.
     pub fn note_changes(&self, context: &Context) -> Result<(), Refusal> {
         let held = self.hold_as_it_is(context)?;
-        if self.record_of(&held.context).is_none() {
-            return Ok(());
+        let Some(before) = self.record_of(&held.context) else {
+            return if self.is_shown(context) { Ok(()) } else { self.show_cut_off(context, None) };
+        };
+        let (changes, outside) = self.look_outside(&held.context, true)?;
+        self.keep_record(&held.context, &outside.due)?;
+        if changes.iter().any(Change::is_unsettled) && !self.is_shown(context) {
+            self.show_cut_off(context, Some(&before))?;
         }
-        let (_, outside) = self.look_outside(&held.context, true)?;
-        self.keep_record(&held.context, &outside.due)
+        Ok(())
     }
 
     /// Hooks and settings that were changed, and that nobody has put back or accepted.

@@ -4,7 +4,7 @@ use super::agent::{agent, with_agent};
 use super::hosts::Field;
 use super::*;
 
-const ONE: &str = "  - id: work
+pub(super) const ONE: &str = "  - id: work
     opcode: RUN_AGENT
     agent: NAME
     prompt: do it

@@ -92,6 +92,7 @@ mod sessions;
 mod set_back;
 mod stale;
 mod steered;
+mod suspects;
 mod taken_away;
 mod telling;
 mod trust;
