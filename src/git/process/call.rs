@@ -90,12 +90,12 @@ pub enum ProcessError {
         directory: PathBuf,
     },
     /// Files were left out, since the program could not open their directory.
-    #[error("`git {what}` in {} left out what it could not open: {said}; make it readable, move it, or name it in `.gitignore`", directory.display())]
+    #[error(
+        "`git {what}` left out what it could not open: {said}; make it readable, move it, or name it in `.gitignore`"
+    )]
     LeftOut {
         /// Its first argument.
         what: String,
-        /// Its working directory.
-        directory: PathBuf,
         /// Its warning.
         said: String,
     },
@@ -260,12 +260,12 @@ impl Git {
     /// Runs a call that looks at all files of a worktree. A directory that it cannot open is an error, too: of that git only
     /// warns.
     pub(crate) fn run_over_all(self) -> Result<Output, ProcessError> {
-        let (whole, directory) = (self.described(), self.directory.clone());
+        let whole = self.described();
         let output = self.run()?;
         match left_out(&output.stderr) {
             Some(said) => {
                 let what = whole.split(' ').next().unwrap_or_default().to_owned();
-                Err(ProcessError::LeftOut { what, directory, said })
+                Err(ProcessError::LeftOut { what, said })
             }
             None => Ok(output),
         }
