@@ -296,7 +296,13 @@ impl Repo {
 
     /// Paths of all worktrees but the main one.
     pub(crate) fn worktrees(&self) -> Vec<String> {
-        let list = self.git(["worktree", "list", "--porcelain"]);
+        // Git fails if a registration goes while it reads it.
+        let read = || {
+            let output =
+                self.git_command().args(["worktree", "list", "--porcelain"]).output().expect("git runs");
+            output.status.success().then(|| out(&output))
+        };
+        let list = (0..100).find_map(|_| read()).expect("the worktrees can be listed");
         list.lines().filter_map(|line| line.strip_prefix("worktree ")).skip(1).map(str::to_owned).collect()
     }
 
