@@ -11,8 +11,8 @@
 //!                       └▶ git ─▶ contract
 //! ```
 //!
-//! Arrows are `use`. [`contract`], [`model`] and [`flow`] are pure: values in, decisions out. The model is
-//! that of orchestrated runs, and flows are files that describe one; the runner knows neither. [`engine`] carries out the
+//! Arrows are `use`. [`contract`], [`model`], [`flow`] and [`orch`] are pure: values in, decisions out. The model is
+//! that of orchestrated runs, flows are files that describe one, and `orch` judges graphs of nodes; the runner knows none of them. [`engine`] carries out the
 //! steps of flows in managed worktrees, with the agents of [`provider`]; [`publish`] proposes what came of it. Only [`git`] accesses
 //! repositories, and only [`supervise`] starts commands; neither uses the other. [`runner`] joins
 //! the two into steps, and [`ops`] offers them to every front end. Only the binary's `cli` parses
@@ -46,6 +46,7 @@ pub mod journal;
 pub mod ledger;
 pub mod model;
 pub mod ops;
+pub mod orch;
 pub mod provider;
 pub mod publish;
 pub mod runner;

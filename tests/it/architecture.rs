@@ -6,10 +6,11 @@ use std::path::Path;
 use super::support::{binary, files_below};
 
 /// Rooms, and the rooms each may use besides itself.
-const ARROWS: [(&str, &[&str]); 20] = [
+const ARROWS: [(&str, &[&str]); 21] = [
     ("contract", &[]),
     ("model", &[]),
     ("flow", &["model", "contract"]),
+    ("orch", &["model", "contract"]),
     ("clock", &[]),
     ("crashpoint", &[]),
     ("session", &[]),

@@ -1,0 +1,9 @@
+//! Graphs of nodes: what their turns may do, and when they get nowhere.
+//!
+//! Pure, like [`crate::flow`]: no clock, no file, no repository.
+//!
+//! | file | contains |
+//! |---|---|
+//! | [`loops`] | loops, told by the effects of turns |
+
+pub mod loops;
