@@ -52,7 +52,7 @@ impl Engine<'_> {
         }
     }
 
-    /// What other steps of this host noted beside an attempt that could not record it, in words.
+    /// The notes of other steps of this host about an attempt that could not record them itself.
     pub(super) fn noted(&self, run: &Run) -> Result<Option<(Context, String)>, Refusal> {
         let context = match self.workspaces.find(format!("{}/{FLOW}", run.slug).as_ref()) {
             Err(refusal) if refusal.why == Why::NotFound => return Ok(None),

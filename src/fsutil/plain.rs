@@ -19,7 +19,7 @@ pub fn open_plain(path: &Path) -> io::Result<File> {
     open_with(path, OFlag::O_NONBLOCK)
 }
 
-/// The same of a file of ours that others can replace: follows no link.
+/// Like [`open_plain`], for a file of ours that others can replace: follows no link.
 ///
 /// # Errors
 /// Those of [`open_plain`], and any link.

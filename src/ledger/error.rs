@@ -294,10 +294,10 @@ impl SetBack {
     }
 }
 
-/// What somebody put in the place of a run's refs at its hub.
+/// A commit or a ref in the place of a run's refs at its hub that no operation made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Planted {
-    /// What is there.
+    /// The description, for people.
     pub words: String,
     /// The commands that take it off again.
     pub takes_off: Vec<String>,

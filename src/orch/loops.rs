@@ -54,7 +54,7 @@ pub struct Passed {
 /// A hash in the trace of a turn.
 type Part = fn(&Trace) -> Option<&String>;
 
-/// What repeats.
+/// The kind of effect that repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
     /// The final text.
@@ -74,7 +74,7 @@ pub enum Signal {
 /// A loop, or what is one turn short of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loop {
-    /// What repeats.
+    /// The effect that repeats.
     pub signal: Signal,
     /// The hash of it.
     pub hash: String,
@@ -86,7 +86,7 @@ pub struct Loop {
     pub cycle: Vec<String>,
 }
 
-/// What to do about a node.
+/// The judgement on a node or a ring.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Judgement {
     /// It gets on.
@@ -106,7 +106,7 @@ pub fn normalised(text: &str) -> String {
 /// Judges a node by its turns. `repeats`: how many equal turns are a loop, at least 2.
 #[must_use]
 pub fn judge(turns: &[Trace], repeats: usize) -> Judgement {
-    // What a person asks for begins something new.
+    // A message of a person starts the count anew.
     let from = turns.iter().rposition(|trace| trace.is_of_person).unwrap_or(0);
     let turns = turns.get(from..).unwrap_or_default();
     let of_turns: [(Signal, Part); 3] = [
