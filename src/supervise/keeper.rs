@@ -9,6 +9,9 @@
 //! The keeper is a fork without exec. It starts the program, reports to its parent through a pipe,
 //! and waits. If its parent ends it kills the program; the watchdog ends the rest.
 //!
+//! The program's process writes the first report itself, before it executes the program. A program
+//! that kills its keeper at once is therefore never taken for one that was not started.
+//!
 //! Invariants: the keeper holds no file, no directory and no terminal of its parent's. It ignores
 //! what is sent to it: only SIGKILL ends it before the last descendant has ended.
 
@@ -33,6 +36,9 @@ const ORPHANED: Signal = Signal::SIGTERM;
 /// The number of files to close where the system cannot close all at once (before Linux 5.9).
 const FILES: libc::rlim_t = 65_536;
 
+/// The report of a program that is executed. That of a failure is its error number below 0.
+const STARTED: i32 = 0;
+
 /// The parent's side of a keeper.
 #[derive(Debug)]
 pub(super) struct Keeper {
@@ -40,14 +46,31 @@ pub(super) struct Keeper {
     reports: PipeReader,
 }
 
-/// Starts a keeper, which enlists itself by `announcement` and then calls `launch` to start the
-/// program, with its own process id. Returns the program's.
+/// Starts the program, with the keeper's process id. The new process calls [`Report::begin`] last before
+/// it executes the program.
+type Launch<'a> = &'a dyn Fn(Pid, &Report) -> io::Result<Pid>;
+
+/// The keeper's side of the pipe.
+pub(super) struct Report(PipeWriter);
+
+impl Report {
+    /// Reports this process as the one that executes the program.
+    pub(super) fn begin(&self) -> nix::Result<()> {
+        self.write(getpid().as_raw())
+    }
+
+    /// Writes a number. Allocates nothing.
+    fn write(&self, number: i32) -> nix::Result<()> {
+        write(&self.0, &number.to_ne_bytes()).map(drop)
+    }
+}
+
+/// Starts a keeper, which enlists itself by `announcement` and then calls `launch`. Returns the
+/// program's process id.
 #[expect(unsafe_code, reason = "the keeper is this process without its threads")]
-pub(super) fn start(
-    launch: &dyn Fn(Pid) -> io::Result<Pid>,
-    announcement: Option<&Announcement>,
-) -> io::Result<(Pid, Keeper)> {
+pub(super) fn start(launch: Launch<'_>, announcement: Option<&Announcement>) -> io::Result<(Pid, Keeper)> {
     let (reports, report) = io::pipe()?;
+    let report = Report(report);
     let runner = getpid();
     let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
     // SAFETY: the child runs no code but `keep`, which takes no lock of this program. The C library
@@ -62,13 +85,19 @@ pub(super) fn start(
     let Ok(ForkResult::Parent { child }) = forked else { return Err(io::Error::last_os_error()) };
     drop(report);
     let keeper = Keeper { pid: child, reports };
-    let (pid, errno) = (keeper.read()?, keeper.read()?);
-    if errno == 0 {
-        return Ok((Pid::from_raw(pid), keeper));
+    // A process id, then the result of its exec; or that of a start which did not come so far.
+    let first = keeper.read()?;
+    let pid = Pid::from_raw(first);
+    let result = if first > 0 { keeper.read() } else { Ok(first) };
+    match result {
+        // A failed read is a keeper that was killed since: reading the status fails as well.
+        Ok(STARTED) | Err(_) => Ok((pid, keeper)),
+        Ok(failure) => {
+            // It exits now. Nothing is there to be read, which shows when it has.
+            (&keeper.reports).read_to_end(&mut Vec::new())?;
+            Err(io::Error::from_raw_os_error(failure.saturating_neg()))
+        }
     }
-    // It exits now. Nothing is there to be read, which tells when it has.
-    (&keeper.reports).read_to_end(&mut Vec::new())?;
-    Err(io::Error::from_raw_os_error(errno))
 }
 
 impl Keeper {
@@ -103,25 +132,25 @@ impl Drop for Keeper {
 
 /// The keeper's life; returns when it has nothing more to do.
 fn keep(
-    launch: &dyn Fn(Pid) -> io::Result<Pid>,
+    launch: Launch<'_>,
     announcement: Option<&Announcement>,
     runner: Pid,
-    report: &PipeWriter,
+    report: &Report,
 ) -> Result<Infallible, Errno> {
     let own = getpid();
     let program = settle_in().map_err(io::Error::from).and_then(|()| {
         if let Some(announcement) = announcement {
             announcement.enlist_self();
         }
-        launch(own)
+        launch(own, report)
     });
-    close_all_but(report.as_raw_fd());
-    let (pid, errno) = match &program {
-        Ok(program) => (program.as_raw(), 0),
-        Err(error) => (0, error.raw_os_error().unwrap_or(libc::EIO)),
+    close_all_but(report.0.as_raw_fd());
+    let result = match &program {
+        Ok(_) => STARTED,
+        Err(error) => error.raw_os_error().unwrap_or(libc::EIO).saturating_neg(),
     };
     // The parent may be gone, and be noticed below.
-    let _told = write(report, &[pid.to_ne_bytes(), errno.to_ne_bytes()].concat());
+    let _told = report.write(result);
     let program = program.map_err(|_| Errno::ECHILD)?;
     let mut news = SigSet::empty();
     news.add(Signal::SIGCHLD);
@@ -131,7 +160,7 @@ fn keep(
         let (pid, status) = reap()?;
         if pid == program {
             running = false;
-            let _told = write(report, &status.to_ne_bytes());
+            let _told = report.write(status);
         }
         if running && getppid() != runner {
             kill(program, Signal::SIGKILL)?;

@@ -49,7 +49,10 @@ pub(super) fn start(spec: Spec, announcement: Option<&Announcement>) -> Result<P
     let launch = |image: &Image| match leash {
         #[cfg(target_os = "linux")]
         Some(_) => {
-            let below = |keeper| image.start(&|| prepare(false, keeper, None)).map(|process| process.pid());
+            let below = |keeper, report: &keeper::Report| {
+                let begin = || prepare(false, keeper, None).and_then(|()| report.begin());
+                image.start(&begin).map(|process| process.pid())
+            };
             keeper::start(&below, announcement).map(|(pid, keeper)| Process::kept(pid, keeper))
         }
         _ => image.start(&|| prepare(terminal && leash.is_none(), runner, announcement)),
