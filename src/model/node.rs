@@ -175,6 +175,17 @@ pub struct LastTurn {
     pub number: u64,
     /// `completed`, `failed` or `interrupted`.
     pub status: String,
+    /// How many turns have failed since the last one that completed, or since the node was brought back. Outages do
+    /// not count.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failures: u64,
+}
+
+/// The number of turns on one inbox that may fail. Then the node has failed.
+pub const TURN_TRIES: u64 = 3;
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 patched! {

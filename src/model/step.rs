@@ -248,6 +248,9 @@ pub struct TurnEnd {
     /// What went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+    /// Whether an outage or a usage limit ended it. That is no failure of the node.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub excused: bool,
 }
 
 /// A turn that ended, with the artifacts that it made.

@@ -4,6 +4,8 @@
 //!
 //! | file | contains |
 //! |---|---|
+//! | [`due`] | the due act of a node |
 //! | [`loops`] | loops, told by the effects of turns |
 
+pub mod due;
 pub mod loops;

@@ -156,6 +156,8 @@ pub struct EndedTurn {
     pub model: Option<String>,
     /// What went wrong.
     pub detail: Option<String>,
+    /// Whether an outage or a usage limit ended it.
+    pub excused: bool,
     /// Its session, for the next turn.
     pub session: Option<String>,
 }

@@ -12,7 +12,7 @@ use crate::model::event::{
     StepRouted, StepStarted, UsageReported, WorkspaceChanged, WorkspacePrepared,
 };
 use crate::model::ids::ArtifactId;
-use crate::model::node::{NodePatch, NodeStatus, Session};
+use crate::model::node::{NodePatch, NodeStatus, Session, TURN_TRIES};
 use crate::model::run::{RunPatch, RunStatus};
 use crate::model::step::{Kept, Record, Step, TurnEnd, TurnStatus};
 use crate::model::workspace::{Workspace, WorkspaceChange, WorkspacePatch, WorkspaceStatus};
@@ -49,16 +49,20 @@ pub(super) fn end_turn(draft: &mut Draft<'_>, turn: &EndedTurn) -> Result<(), Re
         started_at: turn.started_at,
         consumed,
         detail: turn.detail.clone(),
+        excused: turn.excused,
     };
     draft.push_for(id, Body::TurnEnded(end))?;
-    let summary = words.and_then(|words| words.lines().find(|line| !line.trim().is_empty()));
+    let has_failed = draft.node(id)?.turn.as_ref().is_some_and(|last| last.failures >= TURN_TRIES);
+    // People read there why a node failed.
+    let said = if has_failed { turn.detail.as_deref().or(words) } else { words };
+    let summary = said.and_then(|said| said.lines().find(|line| !line.trim().is_empty()));
     let session = turn.session.clone().map(|session_id| Session {
         session_id,
         reset_commands: draft.node(id).map(|node| node.session.reset_commands.clone()).unwrap_or_default(),
     });
     let node = draft.node(id)?;
     let patch = node.difference(NodePatch {
-        status: Some(NodeStatus::Idle),
+        status: Some(if has_failed { NodeStatus::Failed } else { NodeStatus::Idle }),
         summary: summary.map(|line| line.trim().chars().take(MAX_SUMMARY).collect()),
         last_activity_at: Some(draft.op.at),
         session,

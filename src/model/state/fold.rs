@@ -13,7 +13,7 @@ use super::super::ids::{Alias, EventId, NodeId};
 use super::super::message::{Expectation, InboxItem, Item};
 use super::super::node::{LastTurn, Node, NodeStatus};
 use super::super::run::RunStatus;
-use super::super::step::{Step, Turn, TurnEnd};
+use super::super::step::{Step, Turn, TurnEnd, TurnStatus};
 use super::{Entry, State};
 
 /// An event that does not follow from the state before it.
@@ -152,7 +152,14 @@ impl State {
                 Ok(vec![Entry::Node(id), Entry::Run])
             }
             Body::NodePatched(body) => {
-                self.nodes.get_mut(&id).ok_or(NO_NODE)?.merge(&body.patch);
+                let node = self.nodes.get_mut(&id).ok_or(NO_NODE)?;
+                let had_failed = node.status == NodeStatus::Failed;
+                node.merge(&body.patch);
+                if let Some(last) = node.turn.as_mut().filter(|_| had_failed)
+                    && node.status != NodeStatus::Failed
+                {
+                    last.failures = 0;
+                }
                 Ok(vec![Entry::Node(id)])
             }
             Body::NodeDeleted(_) => {
@@ -258,8 +265,14 @@ impl State {
         if inbox.is_empty() {
             self.inboxes.remove(&id);
         }
-        node.turn =
-            Some(LastTurn { id: end.turn_id, number: end.number, status: end.status.word().to_owned() });
+        let failed = node.turn.as_ref().map_or(0, |last| last.failures);
+        let failures = match end.status {
+            TurnStatus::Completed => 0,
+            TurnStatus::Failed if !end.excused => failed.saturating_add(1),
+            TurnStatus::Failed | TurnStatus::Interrupted => failed,
+        };
+        let status = end.status.word().to_owned();
+        node.turn = Some(LastTurn { id: end.turn_id, number: end.number, status, failures });
         self.run.counts.turns = self.run.counts.turns.max(end.number);
         let mut entries = vec![Entry::Node(id), Entry::Run, Entry::Turn(end.number)];
         entries.extend(read.into_iter().map(|number| Entry::Inbox(id, number)));

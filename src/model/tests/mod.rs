@@ -72,18 +72,18 @@ pub(super) fn fresh() -> Decided {
 }
 
 /// A run on which operations are decided one after the other.
-pub(super) struct Bench {
-    pub(super) state: State,
+pub(crate) struct Bench {
+    pub(crate) state: State,
     number: u64,
 }
 
 impl Bench {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { state: fresh().state, number: 0 }
     }
 
     /// A person's command.
-    pub(super) fn run(&mut self, command: Command) -> Result<Decided, Refusal> {
+    pub(crate) fn run(&mut self, command: Command) -> Result<Decided, Refusal> {
         self.number += 1;
         self.decide(command, &op(self.number))
     }
@@ -101,7 +101,7 @@ impl Bench {
     }
 
     /// Adds a node, and returns its id.
-    pub(super) fn node(&mut self, alias: &str, role: &str) -> NodeId {
+    pub(crate) fn node(&mut self, alias: &str, role: &str) -> NodeId {
         self.run(Command::AddNode(Box::new(spec(alias, role)))).unwrap();
         self.state.node_named(&Alias::parse(alias).unwrap()).unwrap().id
     }

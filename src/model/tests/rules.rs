@@ -361,6 +361,7 @@ fn turn(node: NodeId, number: u128, status: TurnStatus) -> EndedTurn {
         usage: Some(Usage { total_tokens: 5, ..Usage::default() }),
         model: None,
         detail: None,
+        excused: false,
         session: None,
     }
 }
@@ -391,6 +392,38 @@ fn a_turn_reads_its_inbox_only_if_it_completes_and_ends_once() {
     );
     assert!(matches!(end(&mut bench, 2, TurnStatus::Completed), Err(Refusal::HasEnded(_))));
     assert_eq!(end(&mut bench, 3, TurnStatus::Completed), Err(Refusal::NotInInbox));
+}
+
+#[test]
+fn a_node_fails_after_three_turns_on_its_inbox() {
+    use TurnStatus::{Completed, Failed, Interrupted};
+    const OUTAGE: bool = true;
+    let go = || Command::Chat { node: None, content: "go".to_owned(), interrupt: false };
+    for (ends, expected) in [
+        (vec![(Failed, false), (Failed, false)], NodeStatus::Idle),
+        (vec![(Failed, false), (Failed, false), (Failed, false)], NodeStatus::Failed),
+        (vec![(Failed, false), (Failed, OUTAGE), (Interrupted, false), (Failed, false)], NodeStatus::Idle),
+        (vec![(Failed, false), (Failed, false), (Completed, false), (Failed, false)], NodeStatus::Idle),
+        (vec![(Failed, false), (Failed, false), (Interrupted, false), (Failed, false)], NodeStatus::Failed),
+    ] {
+        let mut bench = Bench::new();
+        let a = bench.node("a", "orchestrator");
+        bench.run(go()).unwrap();
+        for (number, (status, excused)) in (1..).zip(&ends) {
+            let detail = Some("its provider crashed".to_owned());
+            let end = EndedTurn { excused: *excused, detail, ..turn(a, number, *status) };
+            bench.run(Command::EndTurn(Box::new(end))).unwrap();
+        }
+        let node = &bench.state.nodes[&a];
+        assert_eq!(node.status, expected, "{ends:?}");
+        if expected == NodeStatus::Failed {
+            assert_eq!(node.summary, "its provider crashed");
+            bench.run(go()).unwrap();
+            let node = &bench.state.nodes[&a];
+            assert_eq!(node.status, NodeStatus::Idle, "a message of a person brings it back");
+            assert_eq!(node.turn.as_ref().map(|last| last.failures), Some(0));
+        }
+    }
 }
 
 #[test]

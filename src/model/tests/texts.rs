@@ -47,6 +47,7 @@ fn a_secret_in_any_text_is_found() {
         usage: None,
         model: None,
         detail: some(),
+        excused: false,
         session: None,
     };
     let artifact = NewArtifact {

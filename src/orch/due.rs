@@ -1,0 +1,176 @@
+//! The due act of a node, by the state of its run.
+//!
+//! Invariant: it follows from the ledger and the time alone, so any host concludes the same. A node whose run rests, that
+//! waits for an answer, or that has nothing to read, starts no program.
+
+use std::time::Duration;
+
+use crate::model::ids::{MessageId, NodeId};
+use crate::model::node::NodeStatus;
+use crate::model::run::RunStatus;
+use crate::model::state::State;
+use crate::model::time::Timestamp;
+
+/// The pauses after the first failed turn and after each later one, unless `aynig.retryPause` sets them.
+pub const PAUSES: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(10)];
+
+/// The due act of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Due {
+    /// A turn.
+    Turn {
+        /// The items to read, in reading order.
+        read: Vec<MessageId>,
+    },
+    /// A turn, not before this time.
+    Later(Timestamp),
+    /// Nothing, until an operation changes that.
+    Rest(Rest),
+}
+
+/// The reason of a rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    /// The run has no such node.
+    Removed,
+    /// The run is not running.
+    Run(RunStatus),
+    /// Its turns failed until no try was left.
+    Failed,
+    /// A request of it has no answer.
+    Asks,
+    /// Its inbox is empty.
+    Nothing,
+}
+
+/// The due act of a node now.
+#[must_use]
+pub fn due(state: &State, id: NodeId, now: Timestamp, pauses: &[Duration]) -> Due {
+    let Some(node) = state.nodes.get(&id) else { return Due::Rest(Rest::Removed) };
+    if state.run.status != RunStatus::Running {
+        return Due::Rest(Rest::Run(state.run.status));
+    }
+    if node.status == NodeStatus::Failed {
+        return Due::Rest(Rest::Failed);
+    }
+    if state.approvals.values().any(|asked| asked.node_id == id && asked.resolution.is_none()) {
+        return Due::Rest(Rest::Asks);
+    }
+    let read: Vec<MessageId> = state.inbox(id).iter().map(|item| item.id()).collect();
+    if read.is_empty() {
+        return Due::Rest(Rest::Nothing);
+    }
+    let failures = node.turn.as_ref().map_or(0, |last| last.failures);
+    match later(node.last_activity_at, failures, pauses) {
+        Some(at) if at > now => Due::Later(at),
+        Some(_) | None => Due::Turn { read },
+    }
+}
+
+/// The earliest time of the next try. `None`: at once.
+fn later(ended: Timestamp, failures: u64, pauses: &[Duration]) -> Option<Timestamp> {
+    let before = usize::try_from(failures).unwrap_or(usize::MAX).checked_sub(1)?;
+    let pause = pauses.get(before).or(pauses.last())?;
+    let millis = i64::try_from(pause.as_millis()).unwrap_or(i64::MAX);
+    Timestamp::from_millis(ended.millis().saturating_add(millis))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::approval::{Answer, Resolution, Tool};
+    use crate::model::decide::{Command, EndedTurn, NodeEdit, RunEdit};
+    use crate::model::ids::TurnId;
+    use crate::model::step::TurnStatus;
+    use crate::model::tests::Bench;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millis(millis).unwrap()
+    }
+
+    fn chat(node: NodeId, content: &str, interrupt: bool) -> Command {
+        Command::Chat { node: Some(node), content: content.to_owned(), interrupt }
+    }
+
+    fn ended(node: NodeId, number: u128, status: TurnStatus) -> Command {
+        Command::EndTurn(Box::new(EndedTurn {
+            node,
+            turn: TurnId::from(uuid::Uuid::from_u128(number)),
+            status,
+            started_at: at(0),
+            consumed: Vec::new(),
+            last_words: None,
+            usage: None,
+            model: None,
+            detail: None,
+            excused: false,
+            session: None,
+        }))
+    }
+
+    /// The due act long after everything.
+    fn now(bench: &Bench, node: NodeId) -> Due {
+        due(&bench.state, node, at(i64::from(i32::MAX) * 1000), &PAUSES)
+    }
+
+    fn set(status: RunStatus) -> Command {
+        Command::SetRun(RunEdit { status: Some(status), ..RunEdit::default() })
+    }
+
+    #[test]
+    fn a_turn_is_due_for_what_is_unread() {
+        let mut bench = Bench::new();
+        let (a, b) = (bench.node("a", "implementer"), bench.node("b", "reviewer"));
+        assert_eq!(now(&bench, a), Due::Rest(Rest::Nothing));
+        for (content, interrupt) in [("one", false), ("two", true)] {
+            bench.run(chat(a, content, interrupt)).unwrap();
+        }
+        let ids: Vec<MessageId> = bench.state.inboxes[&a].values().map(|item| item.id()).collect();
+        assert_eq!(now(&bench, a), Due::Turn { read: vec![ids[1], ids[0]] }, "the interrupting one first");
+        assert_eq!(now(&bench, b), Due::Rest(Rest::Nothing));
+        bench.run(set(RunStatus::Paused)).unwrap();
+        assert_eq!(now(&bench, a), Due::Rest(Rest::Run(RunStatus::Paused)));
+        bench.run(set(RunStatus::Running)).unwrap();
+        let failed = NodeEdit { status: Some(NodeStatus::Failed), ..NodeEdit::default() };
+        bench.run(Command::SetNode(a, failed)).unwrap();
+        assert_eq!(now(&bench, a), Due::Rest(Rest::Failed));
+        bench.run(Command::RemoveNode(a)).unwrap();
+        assert_eq!(now(&bench, a), Due::Rest(Rest::Removed));
+    }
+
+    #[test]
+    fn a_node_that_asks_waits_for_the_answer() {
+        let mut bench = Bench::new();
+        let a = bench.node("a", "implementer");
+        bench.run(chat(a, "go", false)).unwrap();
+        let tool = Tool { id: "1".to_owned(), name: "command".to_owned(), args: serde_json::Map::new() };
+        bench.run(Command::Ask { node: a, tool, context: None, expires_at: None }).unwrap();
+        assert_eq!(now(&bench, a), Due::Rest(Rest::Asks));
+        let approval = *bench.state.approvals.keys().next().unwrap();
+        let resolution = Resolution { status: Answer::Denied, modified_args: None, reason: None };
+        bench.run(Command::Answer { approval, resolution }).unwrap();
+        assert!(matches!(now(&bench, a), Due::Turn { .. }));
+    }
+
+    #[test]
+    fn a_failed_turn_is_tried_again_after_a_pause() {
+        let mut bench = Bench::new();
+        let a = bench.node("a", "implementer");
+        bench.run(chat(a, "go", false)).unwrap();
+        for (number, pause) in [(1, Some(2_000)), (2, Some(10_000)), (3, None)] {
+            bench.run(ended(a, number, TurnStatus::Failed)).unwrap();
+            let end = bench.state.nodes[&a].last_activity_at.millis();
+            let Some(pause) = pause else { break };
+            assert_eq!(due(&bench.state, a, at(end), &PAUSES), Due::Later(at(end + pause)));
+            assert_eq!(due(&bench.state, a, at(end + pause - 1), &PAUSES), Due::Later(at(end + pause)));
+            assert!(matches!(due(&bench.state, a, at(end + pause), &PAUSES), Due::Turn { .. }));
+            assert!(matches!(due(&bench.state, a, at(end), &[]), Due::Turn { .. }), "no pauses are set");
+        }
+        assert_eq!(now(&bench, a), Due::Rest(Rest::Failed));
+        bench.run(chat(a, "again", false)).unwrap();
+        let end = bench.state.nodes[&a].last_activity_at;
+        assert!(matches!(due(&bench.state, a, end, &PAUSES), Due::Turn { .. }), "at once after a message");
+        bench.run(ended(a, 4, TurnStatus::Interrupted)).unwrap();
+        assert!(matches!(due(&bench.state, a, end, &PAUSES), Due::Turn { .. }), "an interrupt is no failure");
+    }
+}
