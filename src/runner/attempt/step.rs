@@ -67,7 +67,16 @@ pub(crate) fn run(context: &Context<'_>, claim: Claim) -> StepReport {
         let finished = carry_out(context, &repo, claim);
         settle(context, &repo, finished)
     }));
-    settled.unwrap_or(broken_off)
+    settled.unwrap_or_else(|_| {
+        stop_all(context);
+        broken_off
+    })
+}
+
+/// Stops the run after a panic, before the step gives its job slot back: the thread that is notified of panics may come
+/// too late to keep the slot from being filled.
+fn stop_all(context: &Context<'_>) {
+    context.shutdown.panicked();
 }
 
 /// Does everything before the settlement. After a panic, the work done so far is settled as stopped.
@@ -75,8 +84,10 @@ fn carry_out(context: &Context<'_>, repo: &Repo, claim: Claim) -> Finished {
     let (mut site, mut files) = (Site::None, None);
     let (course, held) = keeping(context, &claim, |keeper| {
         let attempt = || attempt(context, repo, &claim, keeper, &mut site, &mut files);
-        catch_unwind(AssertUnwindSafe(attempt))
-            .unwrap_or_else(|_| Course::unstarted(Ending::Stopped { why: StopReason::RunnerFailed }))
+        catch_unwind(AssertUnwindSafe(attempt)).unwrap_or_else(|_| {
+            stop_all(context);
+            Course::unstarted(Ending::Stopped { why: StopReason::RunnerFailed })
+        })
     });
     let Course { mut ending, declared, invalid, elapsed } = course;
     if matches!(ending, Ending::NotStarted(_)) && elapsed.is_zero() {
