@@ -77,6 +77,7 @@ impl Engine<'_> {
             changed: &changed,
             stop: &scene.stop,
             watchdog: Some(&self.watchdog),
+            gate: None,
         });
         reach(Point::AgentEnded);
         let parked = times_parked(&scene.ledger.tip().state.steps, &scene.step.id);
@@ -339,7 +340,8 @@ fn outcome(ended: &Ended, stop: &Stop, parked: u32) -> Result<Came, Result<Cours
         How::Failed => Came::To(Outcome::Error),
         How::TimedOut(_) => Came::To(Outcome::KilledTimeout),
         How::Idle(_) => Came::To(Outcome::KilledIdle),
-        How::Asked(_) => Came::To(Outcome::KilledPolicy),
+        // Steps have no gate.
+        How::Asked(_) | How::Parked { .. } => Came::To(Outcome::KilledPolicy),
         How::Limited { until, .. } => Came::Waits(until_of_limit(*until)),
         How::Later => Came::Waits(clock::wall_seconds().saturating_add(later(parked))),
         How::Unavailable(why) => return Err(Ok(Course::Unable(why.clone()))),

@@ -98,5 +98,6 @@ pub fn check(provider: &Provider, stop: &Stop, watchdog: &Watchdog) -> Result<En
         changed: &|| false,
         stop,
         watchdog: Some(watchdog),
+        gate: None,
     }))
 }

@@ -11,6 +11,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use super::gate::Resolution;
 use super::record::Kept;
 use crate::stop::Notice;
 use crate::supervise::Finished;
@@ -30,6 +31,8 @@ pub(super) enum Input {
     Unkept(io::Error),
     /// It closed the stream.
     Closed(Stream),
+    /// Somebody answered the request with this id.
+    Answer(String, Resolution),
     /// A stop was requested.
     Stop(Notice),
     /// The program ended.

@@ -4,8 +4,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::gate::Request;
 use super::turn::Question;
-use crate::model::approval::{Answer, Tool};
+use crate::model::approval::{Answer, Resolution, Tool};
 use crate::model::run::Usage;
 
 /// An event of a turn.
@@ -48,6 +49,26 @@ pub(crate) enum Event {
         /// Whether it ends the turn.
         fatal: bool,
     },
+    /// A request that somebody answers later.
+    Asked(Request),
+    /// The answer to it.
+    Resolved {
+        /// The id of the request.
+        id: String,
+        /// The answer.
+        resolution: Resolution,
+    },
+    /// The program no longer asks.
+    Withdrawn {
+        /// The id of the request.
+        id: String,
+    },
+    /// The program keeps the call of a request that nobody answered.
+    #[expect(dead_code, reason = "of the next dialects")]
+    Kept,
+    /// A sentence for the agent that its protocol cannot carry.
+    #[expect(dead_code, reason = "of the next dialects")]
+    Unsaid(String),
     /// Tokens and cost of the turn so far.
     Usage(Usage),
     /// A report of tokens and cost that makes no sense, in words.
@@ -114,6 +135,18 @@ impl Event {
             Self::Approval { id, tool, question, answer, .. } => {
                 return approval(id, tool, question, *answer);
             }
+            Self::Asked(Request { id, tool, context, .. }) => requested(id, tool, context.as_deref()),
+            Self::Resolved { id, resolution } => {
+                json!({"type": "approval.resolved", "approvalId": id, "resolution": resolution})
+            }
+            Self::Withdrawn { id } => {
+                let resolution = json!({"status": Answer::Withdrawn});
+                json!({"type": "approval.resolved", "approvalId": id, "resolution": resolution})
+            }
+            Self::Kept => json!({"type": "node.log", "message": "the tool call is kept for later"}),
+            Self::Unsaid(message) => {
+                json!({"type": "node.log", "message": format!("for the next prompt: {message}")})
+            }
             Self::Usage(usage) => json!({"type": "telemetry.usage", "usage": usage}),
             Self::Session(id) => json!({"type": "session", "sessionId": id}),
             Self::Model(model) => json!({"type": "node.log", "message": format!("model {model}")}),
@@ -150,10 +183,14 @@ fn done(id: &str, output: Option<&Value>, error: Option<&str>) -> Value {
     line
 }
 
+fn requested(id: &str, tool: &Tool, context: Option<&str>) -> Value {
+    json!({"type": "approval.requested", "approvalId": id, "tool": tool, "context": context})
+}
+
 fn approval(id: &str, tool: &str, question: &Question, answer: Answer) -> Vec<Value> {
     let tool = Tool { id: tool.to_owned(), name: question.tool.clone(), args: question.args.clone() };
     vec![
-        json!({"type": "approval.requested", "approvalId": id, "tool": tool, "context": question.context}),
+        requested(id, &tool, question.context.as_deref()),
         json!({"type": "approval.resolved", "approvalId": id, "resolution": {"status": answer}, "by": "policy"}),
     ]
 }

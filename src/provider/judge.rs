@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use super::event::{End, Event};
+use super::gate::Request;
 use super::lines::Ending;
 use super::name::Kind;
 use super::opening::Opening;
@@ -21,6 +22,8 @@ pub(super) enum Cut {
     TimedOut(Duration),
     Idle(Duration),
     Asked(Question),
+    /// Nobody answered these requests in time.
+    Parked(Vec<Request>),
     /// It printed no message of its protocol in this time.
     Mute(Duration),
     Stopped(Cause),
@@ -40,6 +43,10 @@ pub(super) struct Account {
     pub(super) session: Option<String>,
     pub(super) model: Option<String>,
     pub(super) version: Option<String>,
+    /// Sentences that the agent has yet to hear.
+    pub(super) unsaid: Vec<String>,
+    /// Whether the program keeps a call for later.
+    is_kept: bool,
     limit: Option<(Option<i64>, String)>,
     end: Option<End>,
     last_retry: Option<String>,
@@ -58,6 +65,8 @@ impl Account {
             Event::Limit { until, message } if !self.is_over() => self.limit = Some((until, message)),
             Event::End(end) if !self.is_over() => self.end = Some(end),
             Event::Retry(message) => self.last_retry = Some(message),
+            Event::Unsaid(words) => self.unsaid.push(words),
+            Event::Kept => self.is_kept = true,
             Event::Limit { .. }
             | Event::End(_)
             | Event::Delta(_)
@@ -67,6 +76,9 @@ impl Account {
             | Event::Started { .. }
             | Event::Done { .. }
             | Event::Approval { .. }
+            | Event::Asked(_)
+            | Event::Resolved { .. }
+            | Event::Withdrawn { .. }
             | Event::Foreign(_)
             | Event::Log(_) => {}
         }
@@ -158,6 +170,14 @@ fn cut_off(cut: Cut, account: &Account) -> Verdict {
             }
             words += ", which the approval posture fail_on_prompt does not allow";
             Verdict::new(How::Asked(question), words)
+        }
+        Cut::Parked(requests) => {
+            let names: Vec<&str> = requests.iter().map(|request| request.tool.name.as_str()).collect();
+            let words = format!(
+                "asked for permission to use {}, and nobody has answered yet, so nothing of it was run",
+                names.join(", ")
+            );
+            Verdict::new(How::Parked { requests, is_kept: account.is_kept }, words)
         }
         Cut::Stopped(cause) => Verdict::new(How::Stopped(cause), "was stopped"),
         Cut::Unkept(error) => {

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! stdout ──lines──▶ dialect ──▶ events ──account──▶ judge ──▶ Ended
-//! stdin  ◀──────────┘  (policy)            ladder ──▶ interrupt, close, signals
+//! stdin  ◀──────────┘  (policy, gate)      ladder ──▶ interrupt, close, signals
 //! ```
 //!
 //! | file | contains |
@@ -15,6 +15,7 @@
 //! | `dialects` | a language each: pure machines from lines to events |
 //! | `event` | the vocabulary |
 //! | `policy` | from a posture to answers and arguments |
+//! | [`gate`] | requests that somebody answers later |
 //! | `ladder` | the order in which a program is ended |
 //! | `judge`, `opening` | how a turn ended, and whether it began |
 //! | [`environment`] | an allow-list |
@@ -26,6 +27,7 @@ mod dialects;
 pub mod environment;
 mod event;
 mod find;
+pub mod gate;
 mod judge;
 mod ladder;
 mod lines;
@@ -40,6 +42,7 @@ pub mod turn;
 pub mod versions;
 
 pub use find::{find, version};
+pub use gate::{Gate, Reply, Request, Resolution};
 pub use name::{Kind, named, of_its_own};
 pub(crate) use record::reported;
 pub use run::run;

@@ -15,6 +15,7 @@ use super::dialects::{self, Dialect, Out, Task};
 use super::environment::environment;
 use super::event::Event;
 use super::find::{find, leash};
+use super::gate::{Reply, Request, Resolution};
 use super::judge::{Account, Cut, Verdict, judge};
 use super::ladder::{Ladder, Order};
 use super::lines::{LONGEST, Line, Lines};
@@ -35,6 +36,9 @@ const PACE: Duration = Duration::from_secs(2);
 
 /// For each step if a stop was requested.
 const SHORT_PACE: Duration = Duration::from_millis(300);
+
+/// The same after a request was parked: some programs end by themselves then.
+const PARK_PACE: Duration = Duration::from_secs(10);
 
 /// After the exit: how long a process that it left may keep its streams open, and how long it may print.
 const LINGER: Duration = Duration::from_secs(1);
@@ -72,6 +76,11 @@ pub fn run(turn: &Turn<'_>) -> Ended {
             Verdict::new(How::Stopped(cause), "was not started, since a stop was requested"),
             argv,
         );
+    }
+    if turn.gate.is_some() && !dialects::can_ask(kind) {
+        let words = "cannot be gated: a program of its protocol does not ask for permission; \
+                     it needs another protocol, or a run without permission requests";
+        return unstarted(Verdict::new(How::Failed, words), argv);
     }
     let setting = Setting { program: &program, args: &argv[1..], watch };
     match conduct(turn, task, &setting) {
@@ -132,12 +141,15 @@ fn conduct(turn: &Turn<'_>, task: Task, setting: &Setting<'_>) -> io::Result<End
         opening: Opening::default(),
         ladder: Ladder::new(!matches!(kind, Kind::Text | Kind::Jsonl)),
         cut: None,
+        asked: Vec::new(),
+        replies: sender.clone(),
         own: Ender(Stop::manual()),
         watch: setting.watch,
         last: setting.watch.elapsed(),
         wall: least(turn.wall, turn.provider.wall),
         idle: least(turn.idle, turn.provider.idle),
         open: [true, true],
+        has_exited: false,
         heard_all: false,
     };
     let spec = Spec {
@@ -192,6 +204,10 @@ struct Conductor<'a> {
     opening: Opening,
     ladder: Ladder,
     cut: Option<Cut>,
+    /// The requests that wait for an answer.
+    asked: Vec<Request>,
+    /// The inbox, for their answers.
+    replies: Sender<Input>,
     own: Ender,
     watch: Stopwatch,
     /// The time of the last output or change.
@@ -200,6 +216,7 @@ struct Conductor<'a> {
     idle: Option<Duration>,
     /// Whether stdout and stderr are open.
     open: [bool; 2],
+    has_exited: bool,
     heard_all: bool,
 }
 
@@ -225,6 +242,8 @@ impl Conductor<'_> {
                 Ok(Input::Exited(end)) => {
                     exited_at = self.watch.elapsed();
                     self.last = exited_at;
+                    self.has_exited = true;
+                    self.withdraw_all();
                     finished = Some(end);
                 }
                 Ok(input) => self.take(input, taps),
@@ -255,10 +274,12 @@ impl Conductor<'_> {
                 self.hear_all();
                 // Without stdout the last word cannot come. A text needs none.
                 if self.turn.provider.kind != Kind::Text {
+                    self.withdraw_all();
                     let order = self.ladder.finish(self.watch.elapsed());
                     self.obey(order);
                 }
             }
+            Input::Answer(id, resolution) => self.answered(&id, resolution),
             Input::Stop(notice) if notice.signals >= 2 => {
                 self.cut(Cut::Stopped(notice.first), Duration::ZERO);
                 let order = self.ladder.terminate();
@@ -324,17 +345,87 @@ impl Conductor<'_> {
             if let Event::Foreign(line) = &event {
                 self.opening.foreign(line, self.watch.elapsed());
             }
-            if let Some(Err(error)) = self.events.as_mut().map(|events| events.push(&event)) {
-                self.lose_events(error);
-            }
-            if let Event::Approval { question, fatal: true, .. } = &event {
-                self.cut(Cut::Asked(question.clone()), PACE);
+            self.record(&event);
+            match &event {
+                Event::Approval { question, fatal: true, .. } => {
+                    self.cut(Cut::Asked(question.clone()), PACE);
+                }
+                Event::Asked(request) => self.ask(request.clone()),
+                Event::Withdrawn { id } => self.withdraw(&id.clone()),
+                _ => {}
             }
             self.account.take(event);
         }
         if self.account.is_over() {
+            self.withdraw_all();
             let order = self.ladder.finish(self.watch.elapsed());
             self.obey(order);
+        }
+    }
+
+    fn record(&mut self, event: &Event) {
+        if let Some(Err(error)) = self.events.as_mut().map(|events| events.push(event)) {
+            self.lose_events(error);
+        }
+    }
+
+    /// Hands a request over. None is asked once the turn is being ended: nobody's answer could count.
+    fn ask(&mut self, request: Request) {
+        let gate = self.turn.gate.filter(|_| self.ladder.is_running() && !self.has_exited);
+        let Some(gate) = gate else {
+            self.record(&Event::Withdrawn { id: request.id });
+            let is_parked = matches!(self.cut, Some(Cut::Parked(_)));
+            let out = self.dialect.abandon(is_parked);
+            self.carry_out(out);
+            return;
+        };
+        let (id, inbox) = (request.id.clone(), self.replies.clone());
+        let reply = Reply::new(move |resolution| post(&inbox, Input::Answer(id, resolution)));
+        self.asked.push(request.clone());
+        if let Some(Err(error)) = self.events.as_mut().map(Events::flush) {
+            self.lose_events(error);
+        }
+        gate.asked(request, reply);
+    }
+
+    /// Takes an answer. One to a request that is not open is dropped.
+    fn answered(&mut self, id: &str, resolution: Resolution) {
+        let Some(at) = self.asked.iter().position(|request| request.id == id) else { return };
+        // The time in which nobody answered is not the program's.
+        self.last = self.watch.elapsed();
+        let recorded = resolution.recorded();
+        if resolution == Resolution::Parked {
+            let parked = std::mem::take(&mut self.asked);
+            for request in &parked {
+                self.record(&Event::Resolved { id: request.id.clone(), resolution: recorded.clone() });
+            }
+            let out = self.dialect.abandon(true);
+            self.carry_out(out);
+            self.cut(Cut::Parked(parked), PARK_PACE);
+        } else {
+            self.asked.remove(at);
+            self.record(&Event::Resolved { id: id.to_owned(), resolution: recorded });
+            let out = self.dialect.answer(id, &resolution);
+            self.carry_out(out);
+        }
+        if let Some(Err(error)) = self.events.as_mut().map(Events::flush) {
+            self.lose_events(error);
+        }
+    }
+
+    /// The program took a request back.
+    fn withdraw(&mut self, id: &str) {
+        self.asked.retain(|request| request.id != id);
+        if let Some(gate) = self.turn.gate {
+            gate.withdrawn(id);
+        }
+    }
+
+    /// The turn ends: no request is asked any longer.
+    fn withdraw_all(&mut self) {
+        for request in std::mem::take(&mut self.asked) {
+            self.record(&Event::Withdrawn { id: request.id.clone() });
+            self.withdraw(&request.id);
         }
     }
 
@@ -348,6 +439,11 @@ impl Conductor<'_> {
         if self.cut.is_none() && !self.account.is_over() {
             tracing::debug!(?cut, "the turn is ended");
             self.cut = Some(cut);
+        }
+        if !self.asked.is_empty() {
+            self.withdraw_all();
+            let out = self.dialect.abandon(false);
+            self.carry_out(out);
         }
         let order = self.ladder.cut(self.watch.elapsed(), pace);
         self.obey(order);
@@ -373,12 +469,17 @@ impl Conductor<'_> {
         if !self.ladder.is_running() {
             return self.ladder.deadline();
         }
-        let idle = self.idle.map(|idle| self.last.saturating_add(idle));
+        let idle = self.idle().map(|idle| self.last.saturating_add(idle));
         least(least(self.wall, idle), self.opening().map(|(end, _)| end))
     }
 
     fn opening(&self) -> Option<(Duration, Duration)> {
-        self.opening.deadline(self.turn.provider.kind)
+        self.opening.deadline(self.turn.provider.kind).filter(|_| self.asked.is_empty())
+    }
+
+    /// The longest time without output. It does not run while somebody is asked.
+    fn idle(&self) -> Option<Duration> {
+        self.idle.filter(|_| self.asked.is_empty())
     }
 
     fn tick(&mut self) {
@@ -392,7 +493,7 @@ impl Conductor<'_> {
             self.cut(Cut::TimedOut(wall), PACE);
         } else if let Some((_, limit)) = self.opening().filter(|(end, _)| now >= *end) {
             self.cut(Cut::Mute(limit), PACE);
-        } else if let Some(idle) = self.idle.filter(|idle| now >= self.last.saturating_add(*idle)) {
+        } else if let Some(idle) = self.idle().filter(|idle| now >= self.last.saturating_add(*idle)) {
             if (self.turn.changed)() {
                 self.last = now;
             } else {
@@ -434,7 +535,7 @@ impl Conductor<'_> {
 
 fn conclude(turn: &Turn<'_>, end: End, argv: Vec<OsString>, elapsed: Duration) -> Ended {
     let End { verdict, account, exit, stuck } = end;
-    let Account { final_text, usage, bad_usage, session, model, version, .. } = account;
+    let Account { final_text, unsaid, usage, bad_usage, session, model, version, .. } = account;
     let Verdict { how, outage, words } = verdict;
     let mut evidence = format!("{} {words}", turn.provider.name);
     if bad_usage {
@@ -443,5 +544,19 @@ fn conclude(turn: &Turn<'_>, end: End, argv: Vec<OsString>, elapsed: Duration) -
     for (pid, name) in &stuck {
         evidence += &format!("; its process {pid} ({name}) could not be ended and may still change files");
     }
-    Ended { how, evidence, outage, final_text, usage, session, model, version, argv, exit, stuck, elapsed }
+    Ended {
+        how,
+        evidence,
+        outage,
+        final_text,
+        unsaid,
+        usage,
+        session,
+        model,
+        version,
+        argv,
+        exit,
+        stuck,
+        elapsed,
+    }
 }

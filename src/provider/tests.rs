@@ -8,12 +8,13 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
+mod gated;
 #[path = "../../tests/fixtures/providers/played.rs"]
 mod played;
 
 use self::played::{ACP, CLAUDE, CODEX, Reads, steps};
 use super::turn::files;
-use super::{Ended, How, Ids, Kind, Posture, Provider, Turn, named, run};
+use super::{Ended, Gate, How, Ids, Kind, Posture, Provider, Turn, named, run};
 use crate::clock::Stopwatch;
 use crate::flow::document::Approval;
 use crate::fsutil::replace;
@@ -26,6 +27,7 @@ struct Host {
     prompt: Vec<u8>,
     posture: Posture,
     stop: Stop,
+    gate: Option<Box<dyn Gate>>,
 }
 
 impl Host {
@@ -46,7 +48,7 @@ impl Host {
             wall: Some(Duration::from_secs(120)),
         };
         let (prompt, posture, stop) = (b"do it".to_vec(), Posture::default(), Stop::manual());
-        Self { directory, provider, prompt, posture, stop }
+        Self { directory, provider, prompt, posture, stop, gate: None }
     }
 
     /// A program that plays a stream. `<TEXT` reads a line that must contain TEXT, `>LINE` prints one, `.` expects the
@@ -101,6 +103,7 @@ impl Host {
             changed,
             stop: &self.stop,
             watchdog: None,
+            gate: self.gate.as_deref(),
         })
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::gate::{Gate, Request};
 use super::name::Kind;
 use crate::flow::document::{Approval, Execution};
 use crate::model::ids::ProviderName;
@@ -82,6 +83,9 @@ pub struct Turn<'a> {
     pub idle: Option<Duration>,
     /// Variables besides those of the provider: `AYNIG_BIN`, `AYNIG_ORCH_*`.
     pub environment: &'a [(OsString, OsString)],
+    /// Answers requests for permission, later. The program is then started so that it asks before each tool that does
+    /// something. `None`: the posture answers at once.
+    pub gate: Option<&'a dyn Gate>,
     /// The ids.
     pub ids: Ids<'a>,
     /// An empty directory. The turn leaves [`files`] there.
@@ -131,6 +135,14 @@ pub enum How {
     Idle(Duration),
     /// It asked for permission, which ends it under [`Approval::FailOnPrompt`].
     Asked(Question),
+    /// It asked for permission, and nobody answered in time. The tools have not run.
+    Parked {
+        /// The requests that were open, in their order. They are asked again later.
+        requests: Vec<Request>,
+        /// Whether the program keeps the call: it asks again, with the same id of the tool, when its session is continued
+        /// with an empty prompt.
+        is_kept: bool,
+    },
     /// A usage limit was reached.
     Limited {
         /// When it ends, in seconds since 1970, if the provider says so.
@@ -156,6 +168,7 @@ impl How {
             Self::TimedOut(_) => "timed_out",
             Self::Idle(_) => "idle",
             Self::Asked(_) => "asked",
+            Self::Parked { .. } => "parked",
             Self::Limited { .. } => "limited",
             Self::Later => "later",
             Self::Stopped(_) => "stopped",
@@ -175,6 +188,8 @@ pub struct Ended {
     pub outage: bool,
     /// The final answer.
     pub final_text: Option<String>,
+    /// Sentences for the agent that its protocol could not carry. They belong at the beginning of the next prompt.
+    pub unsaid: Vec<String>,
     /// Tokens and cost of this turn. `None` if none were reported.
     pub usage: Option<Usage>,
     /// The session, with which a later turn continues this one.

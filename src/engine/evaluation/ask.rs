@@ -152,6 +152,7 @@ fn by_agent(
         changed: &|| stirred.has_changed(),
         stop: step.stop,
         watchdog: step.watchdog,
+        gate: None,
     });
     for (role, name) in [
         (Role::RunnerTranscript, files::TRANSCRIPT),
@@ -181,7 +182,7 @@ fn hear(ended: &Ended) -> Heard {
         }
         How::Later => Heard::Early(Verdict::Later { until: None, why: ended.evidence.clone() }),
         _ if ended.outage => Heard::Early(Verdict::Later { until: None, why: ended.evidence.clone() }),
-        How::Failed | How::TimedOut(_) | How::Idle(_) | How::Asked(_) => {
+        How::Failed | How::TimedOut(_) | How::Idle(_) | How::Asked(_) | How::Parked { .. } => {
             Heard::Nothing(ended.evidence.clone())
         }
     }

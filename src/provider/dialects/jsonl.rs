@@ -2,22 +2,28 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{DENIED, Dialect, Out, Task, decide, id_text, map_of, object, shortened, some_text, text_of};
+use super::held::Held;
+use super::{
+    DENIED, Dialect, Out, REFUSED, Task, UNANSWERED, id_text, map_of, object, shortened, some_text, text_of,
+    weigh,
+};
 use crate::model::approval::Tool;
 use crate::model::run::Usage;
 use crate::model::time::Timestamp;
 use crate::provider::event::{End, Event};
+use crate::provider::gate::{Request, Resolution};
 use crate::provider::policy::{Verdict, Wish};
-use crate::provider::turn::Question;
 
 pub(super) struct Jsonl {
     task: Task,
     usage: Usage,
+    /// The ids of open requests, as they came.
+    held: Held<Value>,
 }
 
 impl Jsonl {
     pub(super) fn new(task: Task) -> Self {
-        Self { task, usage: Usage::default() }
+        Self { task, usage: Usage::default(), held: Held::default() }
     }
 
     fn tool(value: &Value) -> Tool {
@@ -29,19 +35,32 @@ impl Jsonl {
         }
     }
 
-    fn asked(&self, value: &Value, out: &mut Out) {
+    fn asked(&mut self, value: &Value, out: &mut Out) {
         let Some(id) = value.get("approvalId").cloned() else {
             out.log("approval.requested without approvalId");
             return;
         };
-        let Tool { id: tool, name, args } = Self::tool(value);
-        let question = Question { tool: name, args, context: some_text(value, "context") };
-        let verdict = decide(&self.task, out, &id_text(&id), &tool, Wish::Other, question);
-        let resolution = match verdict {
-            Verdict::Yes => json!({"status": "approved"}),
-            Verdict::No | Verdict::Fail => json!({"status": "denied", "reason": DENIED}),
+        let request = Request {
+            id: id_text(&id),
+            tool: Self::tool(value),
+            context: some_text(value, "context"),
+            carries_reason: true,
+            carries_args: true,
         };
-        out.write(&json!({"type": "approval.resolved", "approvalId": id, "resolution": resolution}));
+        match weigh(&self.task, &mut self.held, out, request, Wish::Other, id.clone()) {
+            Some(Verdict::Yes) => resolve(&id, &json!({"status": "approved"}), out),
+            Some(Verdict::No | Verdict::Fail) => {
+                resolve(&id, &json!({"status": "denied", "reason": DENIED}), out);
+            }
+            None => {}
+        }
+    }
+
+    fn withdrawn(&mut self, value: &Value, out: &mut Out) {
+        let id = value.get("approvalId").map(id_text).unwrap_or_default();
+        if self.held.take(&id).is_some() {
+            out.event(Event::Withdrawn { id });
+        }
     }
 
     fn used(&mut self, value: &Value, out: &mut Out) {
@@ -81,6 +100,10 @@ impl Jsonl {
             error: words.or_else(|| is_bad.then(|| "it failed".to_owned())),
         }
     }
+}
+
+fn resolve(id: &Value, resolution: &Value, out: &mut Out) {
+    out.write(&json!({"type": "approval.resolved", "approvalId": id, "resolution": resolution}));
 }
 
 /// The fields of a usage.
@@ -135,6 +158,7 @@ impl Dialect for Jsonl {
             }
             "tool.completed" => out.event(Self::done(&value)),
             "approval.requested" => self.asked(&value, &mut out),
+            "approval.resolved" => self.withdrawn(&value, &mut out),
             "telemetry.usage" => self.used(&value, &mut out),
             "turn.status" => Self::status(&value, &mut out),
             "session" => out.events.extend(some_text(&value, "sessionId").map(Event::Session)),
@@ -144,6 +168,29 @@ impl Dialect for Jsonl {
             }
             "node.log" => out.log(shortened(text_of(&value, "message"))),
             _ => out.log(shortened(&String::from_utf8_lossy(line))),
+        }
+        out
+    }
+
+    fn answer(&mut self, id: &str, resolution: &Resolution) -> Out {
+        let mut out = Out::default();
+        let Some(id) = self.held.take(id) else { return out };
+        let words = match resolution {
+            Resolution::Approved => json!({"status": "approved"}),
+            Resolution::ApprovedWith(args) => json!({"status": "modified", "modifiedArgs": args}),
+            Resolution::Denied { reason } => {
+                json!({"status": "denied", "reason": reason.as_deref().unwrap_or(REFUSED)})
+            }
+            Resolution::Parked => json!({"status": "denied", "reason": UNANSWERED}),
+        };
+        resolve(&id, &words, &mut out);
+        out
+    }
+
+    fn abandon(&mut self, _is_parked: bool) -> Out {
+        let mut out = Out::default();
+        for id in self.held.take_all() {
+            resolve(&id, &json!({"status": "denied", "reason": UNANSWERED}), &mut out);
         }
         out
     }

@@ -6,6 +6,7 @@
 mod acp;
 mod claude;
 mod codex;
+mod held;
 mod jsonl;
 #[cfg(test)]
 mod tests;
@@ -15,7 +16,9 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
+use self::held::{Held, Place};
 use super::event::{End, Event};
+use super::gate::{Request, Resolution};
 use super::name::Kind;
 use super::policy::{Verdict, Wish};
 use super::turn::{Posture, Question, Turn};
@@ -27,6 +30,8 @@ pub(crate) struct Task {
     pub(crate) directory: PathBuf,
     pub(crate) prompt: Vec<u8>,
     pub(crate) posture: Posture,
+    /// Whether requests are answered later.
+    pub(crate) is_gated: bool,
     pub(crate) model: Option<String>,
     pub(crate) session: Option<String>,
     pub(crate) run: String,
@@ -40,6 +45,7 @@ impl Task {
             directory: turn.directory.to_owned(),
             prompt: turn.prompt.to_vec(),
             posture: turn.posture,
+            is_gated: turn.gate.is_some(),
             model: turn.model.map(str::to_owned).or_else(|| turn.provider.model.clone()),
             session: turn.session.map(str::to_owned),
             run: turn.ids.run.to_owned(),
@@ -101,6 +107,17 @@ pub(crate) trait Dialect: Send {
         Out::default()
     }
 
+    /// Takes the answer to a request. Nothing to do if it is not open.
+    fn answer(&mut self, _id: &str, _resolution: &Resolution) -> Out {
+        Out::default()
+    }
+
+    /// Denies all open requests, since the turn is about to end. `is_parked`: so that they are asked again, if the
+    /// protocol has a word for that.
+    fn abandon(&mut self, _is_parked: bool) -> Out {
+        Out::default()
+    }
+
     /// Interrupts the turn. Nothing to write if the protocol has no word for that.
     fn interrupt(&mut self) -> Out {
         Out::default()
@@ -127,6 +144,48 @@ pub(crate) fn args(kind: Kind, task: &Task) -> Vec<String> {
     }
 }
 
+/// Whether programs of a kind ask for permission.
+pub(crate) fn can_ask(kind: Kind) -> bool {
+    match kind {
+        Kind::Jsonl => true,
+        Kind::Text | Kind::Claude | Kind::Codex | Kind::Acp => false,
+    }
+}
+
+/// Weighs a request. `None`: nothing is answered now, and `kept` is what the later answer needs.
+fn weigh<T>(
+    task: &Task,
+    held: &mut Held<T>,
+    out: &mut Out,
+    request: Request,
+    wish: Wish,
+    kept: T,
+) -> Option<Verdict> {
+    if !task.is_gated {
+        let Request { id, tool, context, .. } = request;
+        let question = Question { tool: tool.name, args: tool.args, context };
+        return Some(decide(task, out, &id, &tool.id, wish, question));
+    }
+    let verdict = match (held.place(&request.id, &request.tool), wish) {
+        (Place::Again, _) => {
+            out.log(format!("the request {} came twice", request.id));
+            return None;
+        }
+        (Place::New, Wish::Read) => Verdict::Yes,
+        (Place::Spent, _) | (Place::New, Wish::Person) => Verdict::No,
+        (Place::New, Wish::Write | Wish::Other) => {
+            held.keep(&request.id, kept);
+            out.event(Event::Asked(request));
+            return None;
+        }
+    };
+    let answer = if verdict == Verdict::Yes { Answer::Approved } else { Answer::Denied };
+    let Request { id, tool, context, .. } = request;
+    let question = Question { tool: tool.name, args: tool.args, context };
+    out.event(Event::Approval { id, tool: tool.id, question, answer, fatal: false });
+    Some(verdict)
+}
+
 /// Answers a request by the posture, and records both.
 fn decide(task: &Task, out: &mut Out, id: &str, tool: &str, wish: Wish, question: Question) -> Verdict {
     let verdict = task.posture.answer(wish);
@@ -139,6 +198,12 @@ fn decide(task: &Task, out: &mut Out, id: &str, tool: &str, wish: Wish, question
 /// The reason for an agent whose request is denied.
 const DENIED: &str =
     "The policy of this run does not permit it, and nobody can be asked. Continue without it.";
+
+/// The reason for an agent whose request was denied without one.
+const REFUSED: &str = "It was denied. Do not try it again in another way; continue without it.";
+
+/// The reason for an agent whose request nobody answered before the end of its turn.
+const UNANSWERED: &str = "Nobody has answered yet, and the turn ends. It was not run.";
 
 /// The answer to a question of an agent.
 const NOBODY: &str = "Nobody can answer questions in this run. Decide yourself, and say what you assumed.";

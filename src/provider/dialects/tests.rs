@@ -1,5 +1,7 @@
 //! The dialects against streams of the real programs: whole, cut, doubled, reordered and garbled.
 
+mod gated;
+
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -35,6 +37,7 @@ fn task(approval: Approval) -> Task {
         directory: PathBuf::from("/work-tree"),
         prompt: b"write hi".to_vec(),
         posture: Posture { approval, ..Posture::default() },
+        is_gated: false,
         model: None,
         session: None,
         run: "r".to_owned(),

@@ -1,0 +1,264 @@
+//! Turns of real processes whose requests somebody answers later.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use std::{env, fs, thread};
+
+use serde_json::Value;
+
+use super::super::turn::files;
+use super::super::{Ended, Gate, How, Kind, Reply, Request, Resolution};
+use super::{Host, is_alive};
+use crate::fsutil::replace;
+use crate::stop::{Cause, Stop};
+
+/// People at a desk. They answer each request with the next answer; with `None` not at all.
+#[derive(Default)]
+pub(super) struct Desk {
+    answers: Mutex<VecDeque<Option<Resolution>>>,
+    pub(super) asked: Mutex<Vec<Request>>,
+    kept: Mutex<Vec<Reply>>,
+    withdrawn: Mutex<Vec<String>>,
+    /// Receives the number of requests so far, at each.
+    heard: Option<mpsc::Sender<usize>>,
+}
+
+impl Desk {
+    pub(super) fn with(answers: impl IntoIterator<Item = Option<Resolution>>) -> Arc<Self> {
+        Arc::new(Self { answers: Mutex::new(answers.into_iter().collect()), ..Self::default() })
+    }
+}
+
+impl Gate for Arc<Desk> {
+    fn asked(&self, request: Request, reply: Reply) {
+        let mut asked = self.asked.lock().expect("no panic");
+        asked.push(request);
+        match self.answers.lock().expect("no panic").pop_front().flatten() {
+            Some(answer) => drop(thread::spawn(move || reply.send(answer))),
+            None => self.kept.lock().expect("no panic").push(reply),
+        }
+        if let Some(heard) = &self.heard {
+            heard.send(asked.len()).expect("somebody waits");
+        }
+    }
+
+    fn withdrawn(&self, id: &str) {
+        self.withdrawn.lock().expect("no panic").push(id.to_owned());
+    }
+}
+
+pub(super) fn denied(reason: &str) -> Resolution {
+    Resolution::Denied { reason: Some(reason.to_owned()) }
+}
+
+/// The `status` of each answer in the events, with its id.
+pub(super) fn resolved(host: &Host) -> Vec<(String, String)> {
+    let events = host.file(files::EVENTS);
+    let lines = events.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let resolved = lines.filter(|line| line["type"] == "approval.resolved");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    resolved.map(|line| (text(&line["approvalId"]), text(&line["resolution"]["status"]))).collect()
+}
+
+fn pairs(of: &[(&str, &str)]) -> Vec<(String, String)> {
+    of.iter().map(|(id, status)| ((*id).to_owned(), (*status).to_owned())).collect()
+}
+
+const ASK: &str = r#">{"type":"approval.requested","approvalId":"a","tool":{"id":"t","name":"rm","args":{"path":"x"}}}
+"#;
+const OTHER: &str = r#">{"type":"approval.requested","approvalId":"b","tool":{"id":"u","name":"ls","args":{}}}
+"#;
+const LAST: &str = r#">{"type":"message.assistant.final","content":"Done."}
+"#;
+
+fn playing(steps: &str, answers: Vec<Option<Resolution>>) -> (Host, Arc<Desk>) {
+    let desk = Desk::with(answers);
+    let mut host = Host::playing(Kind::Jsonl, steps);
+    host.gate = Some(Box::new(Arc::clone(&desk)));
+    (host, desk)
+}
+
+/// CONTRACT 19.13
+#[test]
+fn the_program_waits_until_somebody_answers() {
+    let args = serde_json::Map::from_iter([("path".to_owned(), "y".into())]);
+    for (answer, read, status) in [
+        (Some(Resolution::Approved), r#"{"status":"approved"}"#, "approved"),
+        (Some(Resolution::ApprovedWith(args)), r#""status":"modified""#, "modified"),
+        (Some(denied("not this")), r#"{"status":"denied","reason":"not this"}"#, "denied"),
+    ] {
+        // The second line with the same id is not asked again.
+        let steps = format!("<prompt\n{ASK}{ASK}<{read}\n{LAST}.\n");
+        let (host, desk) = playing(&steps, vec![answer]);
+        let ended = host.run();
+        let errors = host.file(files::STDERR);
+        assert_eq!((&ended.how, ended.exit, errors.as_str()), (&How::Completed, Some(0), ""), "{status}");
+        let asked = desk.asked.lock().expect("no panic");
+        assert_eq!((asked.len(), asked[0].id.as_str(), asked[0].tool.name.as_str()), (1, "a", "rm"));
+        assert_eq!(resolved(&host), pairs(&[("a", status)]));
+        assert!(!host.file(files::EVENTS).contains("policy") && ended.unsaid.is_empty());
+    }
+}
+
+/// CONTRACT 19.13
+#[test]
+fn an_answer_that_is_lost_is_a_no() {
+    struct Forgetful;
+    impl Gate for Forgetful {
+        fn asked(&self, _request: Request, reply: Reply) {
+            drop(reply);
+        }
+    }
+    let mut host = Host::playing(Kind::Jsonl, &format!("<prompt\n{ASK}<\"status\":\"denied\"\n{LAST}.\n"));
+    host.gate = Some(Box::new(Forgetful));
+    assert_eq!((host.run().exit, host.file(files::STDERR)), (Some(0), String::new()));
+    assert_eq!(resolved(&host), pairs(&[("a", "denied")]));
+}
+
+/// CONTRACT 19.13
+#[test]
+fn a_request_that_nobody_answers_parks_the_turn_with_all_that_are_open() {
+    let steps =
+        format!("<prompt\n{ASK}{OTHER}<\"approvalId\":\"a\",\"resolution\":{{\"status\":\"denied\"\n.\n");
+    let (host, desk) = playing(&steps, vec![None, Some(Resolution::Parked)]);
+    let ended = host.run();
+    let How::Parked { requests, is_kept: false } = &ended.how else { panic!("{}", ended.evidence) };
+    assert_eq!(*requests, *desk.asked.lock().expect("no panic"));
+    assert_eq!(requests.len(), 2);
+    assert_eq!(resolved(&host), pairs(&[("a", "expired"), ("b", "expired")]));
+    let words =
+        "agent asked for permission to use rm, ls, and nobody has answered yet, so nothing of it was run";
+    assert_eq!(ended.evidence, words);
+    // An answer that comes after all reaches nobody.
+    for reply in desk.kept.lock().expect("no panic").drain(..) {
+        reply.send(Resolution::Approved);
+    }
+}
+
+/// CONTRACT 19.13
+#[test]
+fn nothing_is_run_when_the_turn_ends_before_the_answer() {
+    let script = format!(
+        "read -r prompt; echo '{}'; read -r line; case $line in *approved*|*modified*) touch ran ;; esac; exec sleep 300",
+        ASK.trim().trim_start_matches('>')
+    );
+    for (case, how) in [
+        ("stop", How::Stopped(Cause::Signal(15))),
+        ("wall", How::TimedOut(Duration::from_secs(1))),
+        ("death", How::Failed),
+    ] {
+        let (heard, hears) = mpsc::channel();
+        let desk = Arc::new(Desk { heard: Some(heard), ..Desk::default() });
+        let script =
+            if case == "death" { script.replace("read -r line", "kill -9 $$") } else { script.clone() };
+        let mut host = Host::new(Kind::Jsonl, &script);
+        host.gate = Some(Box::new(Arc::clone(&desk)));
+        if case == "wall" {
+            host.provider.wall = Some(Duration::from_secs(1));
+        }
+        let stop: Stop = host.stop.clone();
+        let ended: Ended = thread::scope(|scope| {
+            scope.spawn(move || {
+                hears.recv().expect("a request");
+                if case == "stop" {
+                    stop.request(15);
+                }
+            });
+            host.run()
+        });
+        assert_eq!(ended.how, how, "{case}: {}", ended.evidence);
+        assert_eq!(resolved(&host), pairs(&[("a", "withdrawn")]), "{case}");
+        assert_eq!(*desk.withdrawn.lock().expect("no panic"), ["a"], "{case}");
+        assert!(!host.directory.path().join("tree/ran").exists(), "{case}");
+    }
+}
+
+/// CONTRACT 19.13
+#[test]
+fn the_idle_time_does_not_run_while_somebody_is_asked() {
+    struct Slow(Arc<AtomicBool>);
+    impl Gate for Slow {
+        fn asked(&self, _request: Request, reply: Reply) {
+            self.0.store(true, Ordering::SeqCst);
+            let is_open = Arc::clone(&self.0);
+            drop(thread::spawn(move || {
+                // A hundred idle times.
+                thread::sleep(Duration::from_millis(100));
+                is_open.store(false, Ordering::SeqCst);
+                reply.send(Resolution::Approved);
+            }));
+        }
+    }
+    let is_open = Arc::new(AtomicBool::new(false));
+    let mut host = Host::playing(Kind::Jsonl, &format!("<prompt\n{ASK}<approved\n.\n"));
+    host.provider.idle = Some(Duration::from_millis(1));
+    host.gate = Some(Box::new(Slow(Arc::clone(&is_open))));
+    let too_early = Cell::new(false);
+    let ended = host.run_with(&|| {
+        too_early.set(too_early.get() || is_open.load(Ordering::SeqCst));
+        // Busy until the request; idle after the answer.
+        fs::read_to_string(host.evidence().join(files::EVENTS)).is_ok_and(|text| !text.contains("resolved"))
+    });
+    assert!(!too_early.get(), "the idle time ran while somebody was asked");
+    assert_eq!(ended.how, How::Idle(Duration::from_millis(1)), "{}", ended.evidence);
+}
+
+/// CONTRACT 19.13
+#[test]
+fn a_program_that_cannot_ask_is_not_run() {
+    let mut host = Host::new(Kind::Text, "touch began");
+    host.gate = Some(Box::new(Desk::with([])));
+    let ended = host.run();
+    assert_eq!(ended.how, How::Failed);
+    assert!(ended.evidence.contains("agent cannot be gated"), "{}", ended.evidence);
+    assert!(!host.directory.path().join("tree/began").exists());
+}
+
+/// Conducts a turn until a request, and dies, for [`a_conductor_that_is_killed_runs_nothing`].
+#[test]
+#[ignore = "run by another test"]
+fn conductor() {
+    struct Deadly;
+    impl Gate for Deadly {
+        fn asked(&self, _request: Request, _reply: Reply) {
+            signal_hook::low_level::raise(9).expect("killed");
+            loop {
+                thread::park();
+            }
+        }
+    }
+    let Some(place) = env::var_os("AYNIG_TEST_GATED") else { return };
+    let script = format!(
+        "echo $$ >{place}/pid; read -r prompt; echo '{ask}'; read -r line && touch {place}/ran; exit 0",
+        place = place.display(),
+        ask = ASK.trim().trim_start_matches('>')
+    );
+    let mut host = Host::new(Kind::Jsonl, &script);
+    host.gate = Some(Box::new(Deadly));
+    let _ = host.run();
+}
+
+/// CONTRACT 19.13
+#[test]
+fn a_conductor_that_is_killed_runs_nothing() {
+    // The host is only the frame of the process that conducts.
+    let frame = Host::new(Kind::Text, "");
+    let place = frame.directory.path();
+    let this = env::current_exe().expect("this program");
+    let script = format!(
+        "#!/bin/sh\nexport AYNIG_TEST_GATED={}\nexec {} --exact provider::tests::gated::conductor --ignored\n",
+        place.display(),
+        this.display()
+    );
+    replace(&frame.provider.command, script.as_bytes()).expect("a script");
+    fs::set_permissions(&frame.provider.command, fs::Permissions::from_mode(0o755)).expect("executable");
+    let ended = frame.run();
+    assert!(ended.evidence.contains("signal 9"), "{}", ended.evidence);
+    let pid = fs::read_to_string(place.join("pid")).expect("the program began");
+    assert!(!is_alive(pid.trim()) && !place.join("ran").exists());
+}
