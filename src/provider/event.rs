@@ -64,7 +64,6 @@ pub(crate) enum Event {
         id: String,
     },
     /// The program keeps the call of a request that nobody answered.
-    #[expect(dead_code, reason = "of the next dialects")]
     Kept,
     /// A sentence for the agent that its protocol cannot carry.
     #[expect(dead_code, reason = "of the next dialects")]

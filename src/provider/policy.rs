@@ -52,9 +52,10 @@ impl Posture {
         self.approval == Approval::BoundedAutoApprove && self.execution == Execution::WorkspaceWrite
     }
 
-    /// The arguments of Claude Code.
-    pub(crate) fn claude(&self) -> Vec<&'static str> {
+    /// The arguments of Claude Code. With a gate it asks about everything.
+    pub(crate) fn claude(&self, is_gated: bool) -> Vec<&'static str> {
         let mut args = match self.execution {
+            _ if is_gated => vec!["--permission-mode", "default"],
             _ if self.skips() => vec!["--dangerously-skip-permissions"],
             Execution::WorkspaceWrite => vec!["--permission-mode", "acceptEdits"],
             Execution::ReadOnly => vec!["--permission-mode", "default"],
@@ -142,8 +143,8 @@ mod tests {
                     let posture = Posture { execution, network, approval };
                     let skips =
                         execution == Execution::WorkspaceWrite && approval == Approval::BoundedAutoApprove;
-                    let claude = posture.claude().contains(&"--dangerously-skip-permissions");
-                    assert_eq!(claude, skips, "{posture:?}");
+                    let claude = |gated| posture.claude(gated).contains(&"--dangerously-skip-permissions");
+                    assert_eq!((claude(false), claude(true)), (skips, false), "{posture:?}");
                     let codex = posture.codex().1 == "danger-full-access";
                     assert_eq!(codex, skips && network != Some(false), "{posture:?}");
                 }

@@ -2,21 +2,31 @@
 //!
 //! A tool that the permission mode does not allow by itself is asked about as `can_use_tool`, over the pipe: if this
 //! process dies, the question stays unanswered, and the tool does not run. A `result` ends the turn.
+//!
+//! With a gate each tool is asked about, by a callback before it runs. A request that nobody answers is deferred: the
+//! program ends and keeps the call, and asks again when its session is continued. It keeps one call alone, so several
+//! are denied.
 
-use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
+use serde_json::{Map, Value, json};
+
+use super::held::Held;
 use super::{
-    DENIED, Dialect, NOBODY, Out, Task, decide, id_text, map_of, number, object, shortened, some_text,
-    text_of,
+    DENIED, Dialect, NOBODY, Out, REFUSED, Task, UNANSWERED, id_text, map_of, number, object, shortened,
+    some_text, text_of, weigh,
 };
 use crate::model::approval::Tool;
 use crate::model::run::Usage;
 use crate::provider::event::{End, Event};
-use crate::provider::policy::{Verdict, Wish};
-use crate::provider::turn::Question;
+use crate::provider::gate::{Request, Resolution};
+use crate::provider::policy::{Verdict, Wish, is_inside};
 
 const INITIALIZE: &str = "aynig-initialize";
 const INTERRUPT: &str = "aynig-interrupt";
+
+/// The name of our callback before each tool.
+const GATE: &str = "gate";
 
 /// The tools by which it asks a person, and not for permission.
 const QUESTIONS: [&str; 2] = ["AskUserQuestion", "ExitPlanMode"];
@@ -26,6 +36,59 @@ pub(super) struct Claude {
     is_prompted: bool,
     /// The word of the last error of the service.
     error: Option<String>,
+    held: Held<Kept>,
+    /// The arguments that were approved before the permission mode asks about the same call.
+    approved: BTreeMap<String, Map<String, Value>>,
+    /// The last message with tools, and their number.
+    calls: (String, usize),
+    is_deferred: bool,
+}
+
+/// A request, as far as its answer needs it.
+#[derive(Clone)]
+struct Kept {
+    id: Value,
+    tool: Tool,
+    /// Whether the callback asks, and not the permission mode.
+    is_hook: bool,
+}
+
+impl Kept {
+    fn allow(&self, args: Option<&Map<String, Value>>, out: &mut Out) {
+        if self.is_hook {
+            self.decide("allow", "It was approved.", args, out);
+        } else {
+            let input = args.unwrap_or(&self.tool.args);
+            respond(&self.id, &json!({"behavior": "allow", "updatedInput": input}), out);
+        }
+    }
+
+    fn deny(&self, why: &str, ends: bool, out: &mut Out) {
+        if self.is_hook {
+            self.decide("deny", why, None, out);
+            return;
+        }
+        let mut answer = json!({"behavior": "deny", "message": why});
+        if ends {
+            answer["interrupt"] = true.into();
+        }
+        respond(&self.id, &answer, out);
+    }
+
+    fn decide(&self, word: &str, why: &str, args: Option<&Map<String, Value>>, out: &mut Out) {
+        let mut output = json!({
+            "hookEventName": "PreToolUse", "permissionDecision": word, "permissionDecisionReason": why,
+        });
+        if let Some(args) = args {
+            output["updatedInput"] = Value::Object(args.clone());
+        }
+        respond(&self.id, &json!({"hookSpecificOutput": output}), out);
+    }
+}
+
+fn respond(id: &Value, answer: &Value, out: &mut Out) {
+    let response = json!({"subtype": "success", "request_id": id, "response": answer});
+    out.write(&json!({"type": "control_response", "response": response}));
 }
 
 /// Its arguments.
@@ -42,7 +105,7 @@ pub(super) fn args(task: &Task) -> Vec<String> {
         "stdio",
     ];
     let mut args: Vec<String> = FIXED.iter().map(ToString::to_string).collect();
-    args.extend(task.posture.claude().into_iter().map(str::to_owned));
+    args.extend(task.posture.claude(task.is_gated).into_iter().map(str::to_owned));
     if let Some(model) = &task.model {
         args.extend(["--model".to_owned(), model.clone()]);
     }
@@ -54,7 +117,15 @@ pub(super) fn args(task: &Task) -> Vec<String> {
 
 impl Claude {
     pub(super) fn new(task: Task) -> Self {
-        Self { task, is_prompted: false, error: None }
+        Self {
+            task,
+            is_prompted: false,
+            error: None,
+            held: Held::default(),
+            approved: BTreeMap::new(),
+            calls: (String::new(), 0),
+            is_deferred: false,
+        }
     }
 
     /// The prompt follows the answer to `initialize`.
@@ -69,6 +140,10 @@ impl Claude {
             return;
         }
         if std::mem::replace(&mut self.is_prompted, true) {
+            return;
+        }
+        // A session that is continued without a prompt goes on with the call that it keeps.
+        if self.task.is_gated && self.task.session.is_some() && self.task.prompt.is_empty() {
             return;
         }
         let content = self.task.text();
@@ -116,11 +191,18 @@ impl Claude {
                 "text" if is_of_subagent(value) => {}
                 "text" => out.event(Event::Final(text_of(block, "text").to_owned())),
                 "thinking" => out.event(Event::Thinking(text_of(block, "thinking").to_owned())),
-                "tool_use" => out.event(Event::Proposed(Tool {
-                    id: text_of(block, "id").to_owned(),
-                    name: text_of(block, "name").to_owned(),
-                    args: map_of(block, "input"),
-                })),
+                "tool_use" => {
+                    let message = value.pointer("/message/id").and_then(Value::as_str).unwrap_or_default();
+                    if self.calls.0 != message {
+                        self.calls = (message.to_owned(), 0);
+                    }
+                    self.calls.1 += 1;
+                    out.event(Event::Proposed(Tool {
+                        id: text_of(block, "id").to_owned(),
+                        name: text_of(block, "name").to_owned(),
+                        args: map_of(block, "input"),
+                    }));
+                }
                 _ => {}
             }
         }
@@ -139,35 +221,91 @@ impl Claude {
         }
     }
 
-    fn asked(&self, value: &Value, out: &mut Out) {
+    fn asked(&mut self, value: &Value, out: &mut Out) {
         let id = value.get("request_id").cloned().unwrap_or(Value::Null);
         let request = value.get("request").unwrap_or(&Value::Null);
-        let subtype = text_of(request, "subtype");
-        if subtype != "can_use_tool" {
-            let error = format!("aynig does not answer {subtype}");
-            let response = json!({"subtype": "error", "request_id": id, "error": error});
-            out.write(&json!({"type": "control_response", "response": response}));
+        match text_of(request, "subtype") {
+            "can_use_tool" => self.permission(id, request, out),
+            "hook_callback" if self.task.is_gated => self.hooked(id, request, out),
+            subtype => {
+                let error = format!("aynig does not answer {subtype}");
+                let response = json!({"subtype": "error", "request_id": id, "error": error});
+                out.write(&json!({"type": "control_response", "response": response}));
+            }
+        }
+    }
+
+    /// A tool that its permission mode does not allow by itself.
+    fn permission(&mut self, id: Value, request: &Value, out: &mut Out) {
+        let tool = Tool {
+            id: text_of(request, "tool_use_id").to_owned(),
+            name: text_of(request, "tool_name").to_owned(),
+            args: map_of(request, "input"),
+        };
+        if self.approved.get(&tool.id) == Some(&tool.args) {
+            self.approved.remove(&tool.id);
+            respond(&id, &json!({"behavior": "allow", "updatedInput": tool.args}), out);
             return;
         }
-        let name = text_of(request, "tool_name");
-        let is_question = QUESTIONS.contains(&name);
-        let question = Question {
-            tool: name.to_owned(),
-            args: map_of(request, "input"),
-            context: some_text(request, "description"),
+        let kept = Kept { id, tool, is_hook: false };
+        self.weighed(kept, some_text(request, "description"), out);
+    }
+
+    /// Any tool, before it runs. One that cannot be understood is denied: an error would let it run.
+    fn hooked(&mut self, id: Value, request: &Value, out: &mut Out) {
+        let input = request.get("input").unwrap_or(&Value::Null);
+        let tool = Tool {
+            id: text_of(input, "tool_use_id").to_owned(),
+            name: text_of(input, "tool_name").to_owned(),
+            args: map_of(input, "tool_input"),
         };
-        let wish = if is_question { Wish::Person } else { Wish::Other };
-        let tool = text_of(request, "tool_use_id");
+        let is_ours = text_of(request, "callback_id") == GATE
+            && text_of(input, "hook_event_name") == "PreToolUse"
+            && !(id.is_null() || tool.id.is_empty() || tool.name.is_empty());
+        let kept = Kept { id, tool, is_hook: true };
+        if is_ours {
+            let context = input.pointer("/tool_input/description").and_then(Value::as_str);
+            self.weighed(kept, context.map(str::to_owned), out);
+        } else {
+            kept.deny("aynig does not understand this request.", false, out);
+        }
+    }
+
+    fn weighed(&mut self, kept: Kept, context: Option<String>, out: &mut Out) {
+        let is_question = QUESTIONS.contains(&kept.tool.name.as_str());
+        let wish = if is_question { Wish::Person } else { self.wish(&kept.tool) };
         let why = if is_question { NOBODY } else { DENIED };
-        let answer = match decide(&self.task, out, &id_text(&id), tool, wish, question) {
-            Verdict::Yes => {
-                json!({"behavior": "allow", "updatedInput": Value::Object(map_of(request, "input"))})
-            }
-            Verdict::No => json!({"behavior": "deny", "message": why}),
-            Verdict::Fail => json!({"behavior": "deny", "message": why, "interrupt": true}),
+        let request = Request {
+            id: id_text(&kept.id),
+            tool: kept.tool.clone(),
+            context,
+            carries_reason: true,
+            carries_args: true,
         };
-        let response = json!({"subtype": "success", "request_id": id, "response": answer});
-        out.write(&json!({"type": "control_response", "response": response}));
+        match weigh(&self.task, &mut self.held, out, request, wish, kept.clone()) {
+            Some(Verdict::Yes) => kept.allow(None, out),
+            Some(Verdict::No) => kept.deny(why, false, out),
+            Some(Verdict::Fail) => kept.deny(why, true, out),
+            None => {}
+        }
+    }
+
+    /// With a gate each tool asks, so those that only read in the directory must be told apart.
+    fn wish(&self, tool: &Tool) -> Wish {
+        let is_near = |key: &str| {
+            let text = tool.args.get(key).filter(|value| !value.is_null()).map(Value::as_str);
+            text.is_none_or(|path| path.is_some_and(|path| is_inside(path, &self.task.directory)))
+        };
+        let is_read = match tool.name.as_str() {
+            "Read" | "Grep" | "LS" | "NotebookRead" => {
+                is_near("file_path") && is_near("path") && is_near("notebook_path") && is_near("glob")
+            }
+            "Glob" => is_near("path") && is_near("pattern"),
+            // They change its own list of work.
+            "TodoWrite" | "TaskCreate" | "TaskGet" | "TaskList" | "TaskUpdate" | "ToolSearch" => true,
+            _ => false,
+        };
+        if self.task.is_gated && is_read { Wish::Read } else { Wish::Other }
     }
 
     fn result(&self, value: &Value, out: &mut Out) {
@@ -176,12 +314,16 @@ impl Claude {
             out.event(Event::Usage(usage));
         }
         let is_error = value.get("is_error").and_then(Value::as_bool).unwrap_or(false);
+        let terminal = text_of(value, "terminal_reason");
         if text_of(value, "subtype") == "success" && !is_error {
-            out.event(Event::Final(text_of(value, "result").to_owned()));
+            if terminal == "tool_deferred" {
+                out.event(Event::Kept);
+            } else {
+                out.event(Event::Final(text_of(value, "result").to_owned()));
+            }
             out.end(End::Completed);
             return;
         }
-        let terminal = text_of(value, "terminal_reason");
         if terminal.starts_with("aborted") {
             out.end(End::Interrupted);
             return;
@@ -241,7 +383,11 @@ fn usage(value: &Value) -> Option<Usage> {
 impl Dialect for Claude {
     fn start(&mut self) -> Out {
         let mut out = Out::default();
-        let request = json!({"subtype": "initialize", "hooks": null});
+        let hooks = self
+            .task
+            .is_gated
+            .then(|| json!({"PreToolUse": [{"matcher": "*", "hookCallbackIds": [GATE], "timeout": 86_400}]}));
+        let request = json!({"subtype": "initialize", "hooks": hooks});
         out.write(&json!({"type": "control_request", "request_id": INITIALIZE, "request": request}));
         out
     }
@@ -253,6 +399,12 @@ impl Dialect for Claude {
         match text_of(&value, "type") {
             "control_response" => self.initialized(&value, &mut out),
             "control_request" => self.asked(&value, &mut out),
+            "control_cancel_request" => {
+                let id = value.get("request_id").map(id_text).unwrap_or_default();
+                if self.held.take(&id).is_some() {
+                    out.event(Event::Withdrawn { id });
+                }
+            }
             "system" => Self::system(&value, &mut out),
             "stream_event" => Self::streamed(&value, &mut out),
             "assistant" => self.assistant(&value, &mut out),
@@ -263,8 +415,48 @@ impl Dialect for Claude {
         out
     }
 
+    fn answer(&mut self, id: &str, resolution: &Resolution) -> Out {
+        let mut out = Out::default();
+        let Some(kept) = self.held.take(id) else { return out };
+        let args = match resolution {
+            Resolution::Approved => None,
+            Resolution::ApprovedWith(args) => Some(args),
+            Resolution::Denied { reason } => {
+                kept.deny(reason.as_deref().unwrap_or(REFUSED), false, &mut out);
+                return out;
+            }
+            Resolution::Parked => {
+                kept.deny(UNANSWERED, true, &mut out);
+                return out;
+            }
+        };
+        kept.allow(args, &mut out);
+        if kept.is_hook {
+            let approved = args.unwrap_or(&kept.tool.args).clone();
+            self.approved.insert(kept.tool.id, approved);
+        }
+        out
+    }
+
+    fn abandon(&mut self, is_parked: bool) -> Out {
+        let mut out = Out::default();
+        let open = self.held.take_all();
+        match open.as_slice() {
+            [one] if is_parked && one.is_hook && self.calls.1 <= 1 && !self.is_deferred => {
+                one.decide("defer", UNANSWERED, None, &mut out);
+                self.is_deferred = true;
+            }
+            open => open.iter().for_each(|kept| kept.deny(UNANSWERED, true, &mut out)),
+        }
+        out
+    }
+
     fn interrupt(&mut self) -> Out {
         let mut out = Out::default();
+        // It ends by itself, and an interrupt could cost it the call.
+        if self.is_deferred {
+            return out;
+        }
         let request = json!({"subtype": "interrupt"});
         out.write(&json!({"type": "control_request", "request_id": INTERRUPT, "request": request}));
         out

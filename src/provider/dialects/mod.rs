@@ -147,8 +147,8 @@ pub(crate) fn args(kind: Kind, task: &Task) -> Vec<String> {
 /// Whether programs of a kind ask for permission.
 pub(crate) fn can_ask(kind: Kind) -> bool {
     match kind {
-        Kind::Jsonl => true,
-        Kind::Text | Kind::Claude | Kind::Codex | Kind::Acp => false,
+        Kind::Jsonl | Kind::Claude => true,
+        Kind::Text | Kind::Codex | Kind::Acp => false,
     }
 }
 

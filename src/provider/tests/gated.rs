@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::super::turn::files;
 use super::super::{Ended, Gate, How, Kind, Reply, Request, Resolution};
+use super::played::{CLAUDE, steps};
 use super::{Host, is_alive};
 use crate::fsutil::replace;
 use crate::stop::{Cause, Stop};
@@ -217,6 +218,44 @@ fn a_program_that_cannot_ask_is_not_run() {
     assert_eq!(ended.how, How::Failed);
     assert!(ended.evidence.contains("agent cannot be gated"), "{}", ended.evidence);
     assert!(!host.directory.path().join("tree/began").exists());
+}
+
+/// CONTRACT 19.13
+#[test]
+fn claude_is_held_granted_changed_denied_and_parked() {
+    const REQUEST: &str = "\"hook_callback\"";
+    let args = serde_json::Map::from_iter([("command".to_owned(), "echo changed".into())]);
+    let name = "claude-hook-callback-defer";
+    let begin = steps(name, &CLAUDE, REQUEST);
+    let whole = steps(name, &CLAUDE, "");
+    let rest = whole.strip_prefix(&begin).expect("the rest of the stream");
+    let done = r#">{"type":"result","subtype":"success","is_error":false,"result":"Done."}"#;
+    for (answer, read, status) in [
+        (Resolution::Approved, r#""permissionDecision":"allow""#, "approved"),
+        (Resolution::ApprovedWith(args), r#""updatedInput":{"command":"echo changed"}"#, "modified"),
+        (denied("not this"), r#""permissionDecisionReason":"not this""#, "denied"),
+        (Resolution::Parked, r#""permissionDecision":"defer""#, "expired"),
+    ] {
+        let is_parked = answer == Resolution::Parked;
+        let desk = Desk::with([Some(answer)]);
+        let after = if is_parked { rest.trim_end() } else { done };
+        let mut host = Host::playing(Kind::Claude, &format!("{begin}<{read}\n{after}\n.\n"));
+        host.gate = Some(Box::new(Arc::clone(&desk)));
+        let ended = host.run();
+        assert_eq!((ended.exit, host.file(files::STDERR)), (Some(0), String::new()), "{status}");
+        let asked = desk.asked.lock().expect("no panic").clone();
+        assert_eq!((asked.len(), asked[0].tool.id.as_str()), (1, "toolu_fixed01"), "{status}");
+        assert_eq!(resolved(&host), pairs(&[(&asked[0].id, status)]));
+        if is_parked {
+            assert_eq!(ended.how, How::Parked { requests: asked, is_kept: true }, "{}", ended.evidence);
+            assert_eq!(
+                (ended.session.is_some(), ended.final_text.as_deref()),
+                (true, Some("I will run a command."))
+            );
+        } else {
+            assert_eq!((ended.how, ended.final_text.as_deref()), (How::Completed, Some("Done.")), "{status}");
+        }
+    }
 }
 
 /// Conducts a turn until a request, and dies, for [`a_conductor_that_is_killed_runs_nothing`].

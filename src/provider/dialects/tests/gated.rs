@@ -172,3 +172,118 @@ fn a_program_of_the_vocabulary_waits_for_its_answer() {
         assert_eq!(withdrawn(&events), if name == "taken back" { vec!["a"] } else { vec![] }, "{name}");
     }
 }
+
+/// CONTRACT 19.13
+#[test]
+fn claude_asks_before_each_tool() {
+    let hook = |id: &str, tool: &str, name: &str, input: Value| {
+        let input = json!({"hook_event_name": "PreToolUse", "tool_name": name, "tool_input": input, "tool_use_id": tool});
+        let request = json!({"subtype": "hook_callback", "callback_id": "gate", "input": input});
+        json!({"type": "control_request", "request_id": id, "request": request}).to_string()
+    };
+    let bash = hook("h", "t", "Bash", json!({"command": "x"}));
+    let other = hook("o", "u", "Bash", json!({"command": "z"}));
+    let can = |id: &str, command: &str| {
+        let request = json!({"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": command}, "tool_use_id": "t"});
+        json!({"type": "control_request", "request_id": id, "request": request}).to_string()
+    };
+    let (same, changed_call) = (can("c", "x"), can("c", "y"));
+    let read = hook("r", "v", "Read", json!({"file_path": "/work-tree/a"}));
+    let elsewhere = hook("h", "t", "Read", json!({"file_path": "/etc/passwd"}));
+    let question = hook("q", "w", "AskUserQuestion", json!({}));
+    let garbled = bash.replace("PreToolUse", "Stop");
+    let unnamed = bash.replace("\"tool_name\":\"Bash\"", "\"x\":1");
+    let cancel = r#"{"type":"control_cancel_request","request_id":"h"}"#;
+    let two = r#"{"type":"assistant","message":{"id":"m","content":[{"type":"tool_use","id":"t"},{"type":"tool_use","id":"v"}]}}"#;
+    let yes = Resolution::Approved;
+    // The words of the answers, in order: the decision, and changed arguments or a reason of ours.
+    let table: Vec<(&str, Vec<Step<'_>>, &[&str], usize)> = vec![
+        ("held", vec![Line(&bash)], &[], 1),
+        ("granted", vec![Line(&bash), Answer("h", yes.clone())], &["allow"], 1),
+        (
+            "granted, and asked by the mode",
+            vec![Line(&bash), Answer("h", yes.clone()), Line(&same)],
+            &["allow", "allow x"],
+            1,
+        ),
+        (
+            "granted, and the mode asks about another one",
+            vec![Line(&bash), Answer("h", yes.clone()), Line(&changed_call)],
+            &["allow"],
+            2,
+        ),
+        (
+            "changed",
+            vec![Line(&bash), Answer("h", changed("y")), Line(&changed_call)],
+            &["allow y", "allow y"],
+            1,
+        ),
+        ("denied", vec![Line(&bash), Answer("h", denied("not this"))], &["deny not this"], 1),
+        ("parked", vec![Line(&bash), Abandon(true)], &["defer"], 1),
+        ("not parked, but ended", vec![Line(&bash), Abandon(false)], &["deny"], 1),
+        ("two are denied", vec![Line(&bash), Line(&other), Abandon(true)], &["deny", "deny"], 2),
+        ("one of two calls is denied", vec![Line(two), Line(&bash), Abandon(true)], &["deny"], 1),
+        (
+            "a defer that is ignored",
+            vec![Line(&bash), Abandon(true), Line(&same), Abandon(true)],
+            &["defer", "deny"],
+            2,
+        ),
+        ("taken back", vec![Line(&bash), Line(cancel), Answer("h", yes.clone())], &[], 1),
+        ("doubled", vec![Line(&bash), Line(&bash), Answer("h", yes.clone()), Line(&bash)], &["allow"], 1),
+        ("used again", vec![Line(&bash), Answer("h", yes.clone()), Line(&elsewhere)], &["allow", "deny"], 1),
+        ("reading", vec![Line(&read)], &["allow"], 0),
+        ("reading elsewhere", vec![Line(&elsewhere)], &[], 1),
+        ("a question", vec![Line(&question)], &["deny"], 0),
+        ("garbled", vec![Line(&garbled), Answer("h", yes.clone())], &["deny"], 0),
+        ("without a name", vec![Line(&unnamed), Answer("h", yes.clone())], &["deny"], 0),
+        ("cut", vec![Line(&bash[..bash.len() - 9]), Answer("h", yes)], &[], 0),
+    ];
+    for (name, steps, expected, count) in table {
+        let mut dialect = of(Kind::Claude, gated());
+        let (writes, events) = drive(&mut *dialect, &steps);
+        assert_eq!(asked(&events).len(), count, "{name}");
+        assert_eq!(writes.len(), expected.len(), "{name}: {writes:?}");
+        for (write, words) in writes.iter().zip(expected) {
+            let text = write.to_string();
+            assert!(
+                words.split(' ').next().is_some_and(|word| text.contains(&format!("\"{word}\""))),
+                "{name}: {text}"
+            );
+            assert!(
+                words.split_once(' ').is_none_or(|(_, rest)| text.contains(&format!("\"{rest}\""))),
+                "{name}: {text}"
+            );
+        }
+    }
+}
+
+/// CONTRACT 19.13
+#[test]
+fn damaged_streams_get_no_yes() {
+    for name in ["claude-hook-callback-defer", "claude-gated-approved"] {
+        let whole = super::stream(name);
+        for end in (0..whole.len()).step_by(97).chain([whole.len()]) {
+            let (mut dialect, mut lines) =
+                (of(Kind::Claude, gated()), crate::provider::lines::Lines::default());
+            let doubled: Vec<u8> = whole[..end]
+                .split_inclusive(|byte| *byte == b'\n')
+                .flat_map(|line| [line, line])
+                .flatten()
+                .copied()
+                .collect();
+            for line in lines.push(&doubled).into_iter().chain(lines.end()) {
+                let crate::provider::lines::Line::Whole(line) = line else { continue };
+                let (writes, events) = drive(&mut *dialect, &[Line(&String::from_utf8_lossy(&line))]);
+                assert!(!format!("{writes:?}").contains("allow"), "{name} {end}");
+                for request in asked(&events) {
+                    let (writes, _) = drive(
+                        &mut *dialect,
+                        &[Answer(&request.id, denied("no")), Answer(&request.id, Resolution::Approved)],
+                    );
+                    assert!(writes.len() == 1 && !format!("{writes:?}").contains("allow"), "{name} {end}");
+                }
+            }
+        }
+    }
+}
