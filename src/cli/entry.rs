@@ -22,13 +22,13 @@ use aynig::stop::survive_size_limit;
 use crate::cli::args::{Arguments, Verb};
 use crate::cli::exit::{Exit, render};
 use crate::cli::help::{complete, demo, manual};
-use crate::cli::look::{flow, log, logs, orch, provider, status, wait};
+use crate::cli::look::{flow, log, logs, provider, status, wait};
 use crate::cli::ui::logging;
 use crate::cli::ui::logging::Level;
 use crate::cli::ui::{panics, signals};
 use crate::cli::upkeep::{clean, doctor, hook, init, install};
 use crate::cli::work::{
-    answer, cancel, dry_run, flow_runs, land, next, publish, run, set_state, set_working, workspace,
+    answer, cancel, dry_run, flow_runs, land, next, orch, publish, run, set_state, set_working, workspace,
 };
 use crate::cli::{internal, ui};
 

@@ -66,6 +66,9 @@ pub(crate) const WORKSPACES: &str = "workspaces";
 /// The mark of an attempt that works in the worktree of a run, in the directory of the run. It begins with the attempt's id.
 pub(crate) const MARK: &str = "attempt";
 
+/// The directory of the marks of nodes, below a run's, each named by its alias.
+pub(crate) const MARKS: &str = "attempts";
+
 /// Work branches of workspaces that were removed, and ledgers of runs that were deleted, by run.
 pub(crate) const ARCHIVE: &str = "refs/aynig/archive/";
 

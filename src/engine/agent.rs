@@ -20,7 +20,7 @@ use crate::runner::attempt::environment::own_environment;
 use crate::stop::Stop;
 use crate::workspace::refusal::Refusal;
 
-use super::attempt::{Scene, interrupted, unrecorded};
+use super::attempt::{Scene, Work, interrupted, unrecorded};
 use super::course::{Carried, Course};
 use super::limits::time_left;
 use super::policy::{Rules, Violation, summary};
@@ -44,7 +44,7 @@ impl Engine<'_> {
         };
         let rules = Rules::requested(scene.flow, scene.step);
         let text = self.prompt_text(scene, &agent.prompt)?;
-        let evidence = scene.recorder.path().to_owned();
+        let evidence = scene.work.recorder.path().to_owned();
         let mut prompt = self.whole_prompt(scene, text, &agent.inputs, &evidence.join("inputs"))?;
         let place = agent.continues.then(|| self.session_place(scene, &provider));
         let session = place.as_ref().map_or(Begun::New, |place| self.session(scene, place));
@@ -52,15 +52,15 @@ impl Engine<'_> {
             self.replay(scene, &mut prompt)?;
         }
         let recorded =
-            scene.recorder.write(Role::Prompt, "prompt.md", "text/markdown", true, prompt.as_bytes());
+            scene.work.recorder.write(Role::Prompt, "prompt.md", "text/markdown", true, prompt.as_bytes());
         recorded.map_err(|error| unrecorded(&error))?;
-        let run = scene.ledger.tip().state.run.id.to_string();
+        let run = scene.work.ledger.tip().state.run.id.to_string();
         let (wall, idle) = self.times(scene);
-        let worktree = scene.context.worktree_path.clone();
+        let worktree = scene.work.context.worktree_path.clone();
         let stirred = Stirred::new(&worktree);
         let changed = || stirred.has_changed();
-        let environment = self.step_environment(scene, &run);
-        let node = scene.node().map(|node| node.to_string()).unwrap_or_default();
+        let environment = self.step_environment(&scene.work, &run);
+        let node = scene.work.node().map(|node| node.to_string()).unwrap_or_default();
         reach(Point::AgentStarts);
         let ended = provider::run(&Turn {
             provider: &provider,
@@ -72,16 +72,16 @@ impl Engine<'_> {
             wall,
             idle,
             environment: &environment,
-            ids: Ids { run: &run, node: &node, turn: scene.attempt },
+            ids: Ids { run: &run, node: &node, turn: scene.work.attempt },
             evidence: &evidence,
             changed: &changed,
-            stop: &scene.stop,
+            stop: &scene.work.stop,
             watchdog: Some(&self.watchdog),
             gate: None,
         });
         reach(Point::AgentEnded);
-        let parked = times_parked(&scene.ledger.tip().state.steps, &scene.step.id);
-        let came = match outcome(&ended, &scene.stop, parked) {
+        let parked = times_parked(&scene.work.ledger.tip().state.steps, &scene.step.id);
+        let came = match outcome(&ended, &scene.work.stop, parked) {
             Ok(came) => came,
             Err(course) => return course,
         };
@@ -99,15 +99,15 @@ impl Engine<'_> {
             Some(ProviderUsed { name: provider.name.as_str().to_owned(), version: ended.version.clone() });
         if let Came::Waits(until) = came {
             self.keep_session(scene, None, None);
-            record_turn(scene, &ended, &carried, &session)?;
-            record_policy(scene, (&rules, &rules), &mut carried)?;
+            record_turn(&mut scene.work, &ended, &carried, &session)?;
+            record_policy(&mut scene.work, (&rules, &rules), &mut carried)?;
             return Ok(Course::Parked(until, Box::new(carried)));
         }
-        self.take_work(scene, &mut carried, &rules, agent.allow_empty)?;
+        self.take_work(&mut scene.work, &mut carried, &rules, agent.allow_empty)?;
         let kept = ended.session.as_deref().filter(|_| carried.outcome == Outcome::Completed);
         self.keep_session(scene, place, kept);
-        let recorded = record_turn(scene, &ended, &carried, &session)
-            .and_then(|()| record_policy(scene, (&rules, &rules), &mut carried));
+        let recorded = record_turn(&mut scene.work, &ended, &carried, &session)
+            .and_then(|()| record_policy(&mut scene.work, (&rules, &rules), &mut carried));
         // It may have removed its record.
         recorded.or_else(|refusal| if carried.stays { Ok(()) } else { Err(refusal) })?;
         Ok(Course::Ended(Box::new(carried)))
@@ -116,7 +116,7 @@ impl Engine<'_> {
     /// The longest time of a step, and the longest without a sign of life.
     pub(super) fn times(&self, scene: &Scene<'_, '_>) -> (Option<Duration>, Option<Duration>) {
         let (step, defaults) = (scene.step, &scene.flow.defaults);
-        let left = time_left(scene.flow, &scene.ledger.tip().state);
+        let left = time_left(scene.flow, &scene.work.ledger.tip().state);
         let least = |one: Option<u64>, other: Option<u64>| {
             one.into_iter().chain(other).min().map(Duration::from_secs)
         };
@@ -125,55 +125,55 @@ impl Engine<'_> {
     }
 
     /// The variables of the programs of a step.
-    pub(super) fn step_environment(&self, scene: &Scene<'_, '_>, run: &str) -> Vec<(OsString, OsString)> {
-        let node = scene.node().map(|node| node.to_string()).unwrap_or_default();
+    pub(super) fn step_environment(&self, work: &Work<'_, '_>, run: &str) -> Vec<(OsString, OsString)> {
+        let node = work.node().map(|node| node.to_string()).unwrap_or_default();
         let own = [
             ("AYNIG_BIN", self.program.clone().into_os_string()),
             ("AYNIG_ORCH_RUN", run.into()),
             ("AYNIG_ORCH_NODE", node.into()),
-            ("AYNIG_ORCH_TURN", scene.attempt.into()),
+            ("AYNIG_ORCH_TURN", work.attempt.into()),
             // This address marks their commits and moves of refs (CONTRACT 15.15).
-            ("GIT_AUTHOR_NAME", scene.context.name.clone().into()),
-            ("GIT_AUTHOR_EMAIL", scene.context.address().into()),
-            ("GIT_COMMITTER_NAME", scene.context.name.clone().into()),
-            ("GIT_COMMITTER_EMAIL", scene.context.address().into()),
+            ("GIT_AUTHOR_NAME", work.context.name.clone().into()),
+            ("GIT_AUTHOR_EMAIL", work.context.address().into()),
+            ("GIT_COMMITTER_NAME", work.context.name.clone().into()),
+            ("GIT_COMMITTER_EMAIL", work.context.address().into()),
         ];
         let own = own.map(|(name, value)| (OsString::from(name), value));
         self.environment.iter().cloned().chain(own).collect()
     }
 
     /// The whole environment of the programs of a step, without what would lead git or aynig elsewhere.
-    pub(super) fn whole_environment(&self, scene: &Scene<'_, '_>) -> Vec<(OsString, OsString)> {
-        let run = scene.ledger.tip().state.run.id.to_string();
-        own_environment().into_iter().chain(self.step_environment(scene, &run)).collect()
+    pub(super) fn whole_environment(&self, work: &Work<'_, '_>) -> Vec<(OsString, OsString)> {
+        let run = work.ledger.tip().state.run.id.to_string();
+        own_environment().into_iter().chain(self.step_environment(work, &run)).collect()
     }
 
     /// Takes what lies in the worktree onto the work branch, and notes what it is.
     pub(super) fn take_work(
         &self,
-        scene: &mut Scene<'_, '_>,
+        work: &mut Work<'_, '_>,
         carried: &mut Carried,
         rules: &Rules,
         allow_empty: bool,
     ) -> Result<(), Refusal> {
-        let before = head_of(&scene.context);
-        if self.judge_outside(scene, carried)? {
+        let before = head_of(&work.context);
+        if self.judge_outside(work, carried)? {
             return Ok(());
         }
-        let (snapshot, mut repairs) = match self.workspaces.snapshot_of_step(&scene.context) {
+        let (snapshot, mut repairs) = match self.workspaces.snapshot_of_step(&work.context) {
             Ok(taken) => taken,
             Err(refusal) => {
                 // It cannot be committed as it is: what is there is saved in another way.
-                let (context, to) = (scene.context.clone(), head_of(&scene.context));
+                let (context, to) = (work.context.clone(), head_of(&work.context));
                 let context = self.put_back(context, to, &refusal.message)?;
                 carried.outcome = Outcome::Error;
                 carried.evidence = refusal.message;
                 (carried.record.head, carried.record.tree) = self.here(&context)?;
-                carried.workspace = Some((context, scene.repairs.clone()));
+                carried.workspace = Some((context, work.repairs.clone()));
                 return Ok(());
             }
         };
-        if snapshot.context.generation != scene.context.generation {
+        if snapshot.context.generation != work.context.generation {
             // The files there are saved, but not on the branch.
             let cause = match &snapshot.mended[..] {
                 [] => "another command put its worktree back meanwhile".to_owned(),
@@ -185,18 +185,18 @@ impl Engine<'_> {
                 _ => carried.evidence = format!("{}; {why}", carried.evidence),
             }
         }
-        repairs.splice(0..0, scene.repairs.iter().cloned());
+        repairs.splice(0..0, work.repairs.iter().cloned());
         let mut changes = self.changed(before, head_of(&snapshot.context))?;
-        changes.extend(differing(&scene.withheld, &snapshot.withheld));
+        changes.extend(differing(&work.withheld, &snapshot.withheld));
         let mut broken: Vec<String> = Vec::new();
         for violation in rules.violations(&changes).iter().map(Violation::words) {
             if !broken.contains(&violation) {
                 broken.push(violation);
             }
         }
-        carried.violated(broken, scene.step.opcode());
+        carried.violated(broken, work.opcode);
         carried.evidence += &withheld_words(&snapshot.withheld);
-        scene.context = snapshot.context.clone();
+        work.context = snapshot.context.clone();
         (carried.record.head, carried.record.tree) = self.here(&snapshot.context)?;
         let base = self.repo.commit(snapshot.context.base());
         let base = base.map_err(|error| Refusal::because("read the base", &error))?.tree.to_string();
@@ -263,13 +263,13 @@ pub(super) fn posture(effective: &Rules) -> Posture {
 }
 
 /// Names what a turn left, and writes down what else is known of it.
-fn record_turn(
-    scene: &mut Scene<'_, '_>,
+pub(super) fn record_turn(
+    work: &mut Work<'_, '_>,
     ended: &Ended,
     carried: &Carried,
     session: &Begun,
 ) -> Result<(), Refusal> {
-    let recorder = &mut scene.recorder;
+    let recorder = &mut work.recorder;
     recorder.add(Role::RunnerTranscript, files::TRANSCRIPT, "text/plain", true);
     recorder.add(Role::RunnerStderr, files::STDERR, "text/plain", false);
     recorder.add(Role::RunnerFinalResponse, files::FINAL, "text/markdown", false);
@@ -297,13 +297,13 @@ fn record_turn(
 
 /// Writes down the policy of a step: as it was asked for, and as it was in force.
 pub(super) fn record_policy(
-    scene: &mut Scene<'_, '_>,
+    work: &mut Work<'_, '_>,
     (requested, effective): (&Rules, &Rules),
     carried: &mut Carried,
 ) -> Result<(), Refusal> {
     carried.policy = Some(sha256(effective.json().to_string().as_bytes()));
     let text = summary(requested, effective, &carried.record.violations).to_string();
-    let written = scene.recorder.write(
+    let written = work.recorder.write(
         Role::PolicySummary,
         "policy_summary.json",
         "application/json",

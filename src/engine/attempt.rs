@@ -15,7 +15,7 @@ use crate::ledger::{Ledger, LedgerError, Masks};
 use crate::model::decide::{Command, EndedStep, NewArtifact, RunEdit, StepStart};
 use crate::model::ids::{NodeId, RunId, StepId};
 use crate::model::run::RunStatus;
-use crate::model::step::{Outcome, Record};
+use crate::model::step::{Opcode, Outcome, Record};
 use crate::model::time::Timestamp;
 use crate::stop::{Cause, Stop};
 use crate::workspace::context::Context;
@@ -71,18 +71,16 @@ struct Over {
     saved: Option<String>,
 }
 
-/// The ledger, the workspace and the record of a step under way.
-pub(super) struct Scene<'a, 'r> {
+/// The ledger, the workspace and the record of a step, or of a turn of a node, under way.
+pub(super) struct Work<'a, 'r> {
     pub(super) ledger: &'a mut Ledger<'r>,
-    pub(super) flow: &'a Flow,
-    pub(super) step: &'a Step,
+    /// Its kind. A turn of a node runs an agent.
+    pub(super) opcode: Opcode,
     /// The run id of the driver's lease.
     pub(super) attempt: &'a str,
     /// The commit of that lease.
     pub(super) lease: Option<CommitId>,
-    /// The values of the flow's inputs.
-    pub(super) inputs: BTreeMap<String, String>,
-    /// The workspace, with nothing in it that is not on its branch.
+    /// The workspace, with nothing in it that is not on its branch. It has the name of the flow, or of the node.
     pub(super) context: Context,
     /// Repairs of it in words.
     pub(super) repairs: Vec<String>,
@@ -92,17 +90,27 @@ pub(super) struct Scene<'a, 'r> {
     pub(super) withheld: Vec<Difference>,
     /// Its files on this host.
     pub(super) recorder: Recorder,
-    /// Ends the step early.
+    /// Ends it early.
     pub(super) stop: Stop,
     /// Since its beginning.
     pub(super) since: Stopwatch,
 }
 
-impl Scene<'_, '_> {
-    /// The node of the flow.
+impl Work<'_, '_> {
+    /// The node whose workspace it is.
     pub(super) fn node(&self) -> Option<NodeId> {
-        self.ledger.tip().state.nodes.values().find(|node| node.alias.to_string() == FLOW).map(|node| node.id)
+        let mut nodes = self.ledger.tip().state.nodes.values();
+        nodes.find(|node| node.alias.as_str() == self.context.name).map(|node| node.id)
     }
+}
+
+/// A step of a flow under way.
+pub(super) struct Scene<'a, 'r> {
+    pub(super) flow: &'a Flow,
+    pub(super) step: &'a Step,
+    /// The values of the flow's inputs.
+    pub(super) inputs: BTreeMap<String, String>,
+    pub(super) work: Work<'a, 'r>,
 }
 
 impl Engine<'_> {
@@ -115,7 +123,7 @@ impl Engine<'_> {
     /// Hands the driver back after an error, unless this attempt has begun its work.
     pub(super) fn before_work(&self, attempt: &Attempt, refusal: Refusal) -> Result<Ended, Refusal> {
         match run_of(self.repo, attempt.trigger) {
-            Some(run) if !self.has_begun(run, &attempt.id) => {
+            Some(run) if !self.has_begun((run, &name_of(&attempt.branch)), &attempt.id) => {
                 let next = refusal.hints.last().map(|hint| format!("; {hint}")).unwrap_or_default();
                 Ok(Ended::Unable(format!("{}{next}", refusal.message)))
             }
@@ -130,7 +138,7 @@ impl Engine<'_> {
             let state = ledger.tip().state.clone();
             match due(&flow, &state.run, &state.steps) {
                 Due::Step { step, .. } => {
-                    if let Some((context, why)) = self.noted(&state.run)? {
+                    if let Some((context, why)) = self.noted(&state.run, FLOW)? {
                         let commands = paused(&ledger, Some(why)).into_iter().collect();
                         let conclusion = Conclusion { commands, ..Conclusion::default() };
                         let next = self.conclude(&mut ledger, &driver, &flow, holder, &conclusion)?;
@@ -156,12 +164,19 @@ impl Engine<'_> {
     /// The ledger, the driver and the flow of the run that a driver's commit belongs to.
     pub(super) fn opened(&self, attempt: &Attempt) -> Result<(Ledger<'_>, Driver<'_>, Flow), Refusal> {
         let branch = &attempt.branch;
-        let no_driver = || {
-            Refusal::new(Why::Usage, format!("{branch} drives no run; nothing was changed"))
-                .hint("`aynig flow list` lists the runs of flows")
-        };
-        let run = run_of(self.repo, attempt.trigger).ok_or_else(no_driver)?;
-        let ledger = match (open(self.repo, run), &attempt.remote) {
+        let ledger = self.opened_ledger(attempt)?;
+        if Driver::branch_of(&self.run_prefix, &ledger.tip().state.run.slug, FLOW)? != *branch {
+            return Err(no_driver(branch));
+        }
+        let driver = self.driver(&ledger, branch.clone());
+        let flow = self.frozen(&ledger)?;
+        Ok((ledger, driver, flow))
+    }
+
+    /// The ledger of the run that a driver's commit belongs to.
+    pub(super) fn opened_ledger(&self, attempt: &Attempt) -> Result<Ledger<'_>, Refusal> {
+        let run = run_of(self.repo, attempt.trigger).ok_or_else(|| no_driver(&attempt.branch))?;
+        match (open(self.repo, run), &attempt.remote) {
             // Another host made it.
             (Err(LedgerError::Unknown(_)), Some(remote)) => {
                 let fetched = fetch(self.repo, remote)?;
@@ -171,13 +186,8 @@ impl Engine<'_> {
                 }
             }
             (opened, _) => opened,
-        }?;
-        if Driver::branch_of(&self.run_prefix, &ledger.tip().state.run.slug)? != *branch {
-            return Err(no_driver());
         }
-        let driver = self.driver(&ledger, branch.clone());
-        let flow = self.frozen(&ledger)?;
-        Ok((ledger, driver, flow))
+        .map_err(Refusal::from)
     }
 
     /// The flow of a run, as it was frozen.
@@ -241,7 +251,7 @@ impl Engine<'_> {
         let (context, withheld) = (before.context, before.withheld);
         let id = &attempt.id;
         let lease = driver.known()?.filter(|known| driver.is_leased_by(*known, id));
-        self.begin_work(&run, id, &context)?;
+        self.begin_work(run.id, run.counts.steps, id, &context)?;
         outside.begin();
         let step_id = id_of(step)?;
         let masks = Masks::of(self.repo, &run.base_sha)?;
@@ -250,30 +260,28 @@ impl Engine<'_> {
         let recorder = recorder.map_err(|error| unrecorded(&error))?;
         let hearing = Hearing::of(self.repo, ledger.place(), run.id, &self.stop);
         let stop = hearing.stop().clone();
-        let since = Stopwatch::start();
-        let mut scene = Scene {
+        let work = Work {
             ledger,
-            flow,
-            step,
+            opcode: step.opcode(),
             attempt: id,
             lease,
-            inputs,
             context,
             repairs,
             outside,
             withheld,
             recorder,
             stop,
-            since,
+            since: Stopwatch::start(),
         };
-        let before = scene.context.head_sha.clone();
+        let mut scene = Scene { flow, step, inputs, work };
+        let before = scene.work.context.head_sha.clone();
         let course = self.act(&mut scene);
-        let course = self.judged(&mut scene, course)?;
+        let course = self.judged(&mut scene.work, course)?;
         let mut course = within_limit(&scene, course);
         if let Course::Ended(carried) | Course::Parked(_, carried) = &mut course {
             carried.record.before = Some(before.clone());
         }
-        let Scene { context, recorder, .. } = scene;
+        let Work { context, recorder, .. } = scene.work;
         if let Some(word) = hearing.end() {
             tracing::debug!(?word, "the run is to rest");
         }
@@ -313,7 +321,7 @@ impl Engine<'_> {
         attempt: &Attempt,
     ) -> Result<Ended, Refusal> {
         let run = ledger.tip().state.run.clone();
-        if let Some(why) = self.unsettled(&run)? {
+        if let Some(why) = self.unsettled(&run, FLOW)? {
             return Ok(Ended::Unable(why));
         }
         let approvers = match self.approvers(gate) {
@@ -372,7 +380,7 @@ impl Engine<'_> {
                 recorder.discard();
                 let to = head_of(&context);
                 self.put_back(context, to, &why)?;
-                self.end_work(run);
+                self.end_work(run, FLOW);
                 return Ok(Ended::Unable(why));
             }
             Course::Parked(until, mut carried) => {
@@ -408,7 +416,7 @@ impl Engine<'_> {
                 }
                 if !stays {
                     self.forget_end(run);
-                    self.end_work(run);
+                    self.end_work(run, FLOW);
                 }
                 Ok(Ended::Declared(next))
             }
@@ -422,7 +430,7 @@ impl Engine<'_> {
         if !stays {
             let to = head_of(&began);
             self.put_back(began, to, &why)?;
-            self.end_work(run);
+            self.end_work(run, FLOW);
         }
         Ok(Ended::Unable(why))
     }
@@ -455,7 +463,7 @@ impl Engine<'_> {
 
     /// Puts branch and worktree back to the base.
     fn roll_back(&self, scene: &Scene<'_, '_>) -> Result<Course, Refusal> {
-        let mut carried = match self.workspaces.roll_back_of_step(&scene.context) {
+        let mut carried = match self.workspaces.roll_back_of_step(&scene.work.context) {
             Ok(None) => Carried::new(Outcome::Completed, "the worktree was at its base"),
             Ok(Some(remade)) => {
                 let saved =
@@ -467,9 +475,9 @@ impl Engine<'_> {
             }
             Err(refusal) => Carried::new(Outcome::Error, refusal.message),
         };
-        let head = carried.workspace.as_ref().map_or(&scene.context, |(context, _)| context);
+        let head = carried.workspace.as_ref().map_or(&scene.work.context, |(context, _)| context);
         (carried.record.head, carried.record.tree) = self.here(head)?;
-        carried.workspace.get_or_insert((scene.context.clone(), scene.repairs.clone()));
+        carried.workspace.get_or_insert((scene.work.context.clone(), scene.work.repairs.clone()));
         Ok(Course::Ended(Box::new(carried)))
     }
 
@@ -493,11 +501,23 @@ impl Engine<'_> {
     }
 }
 
+/// The name of the flow or the node that a driver belongs to.
+pub(super) fn name_of(branch: &BranchName) -> String {
+    let name = branch.to_string();
+    name.rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+/// The refusal for a branch that drives nothing.
+pub(super) fn no_driver(branch: &BranchName) -> Refusal {
+    Refusal::new(Why::Usage, format!("{branch} drives no run; nothing was changed"))
+        .hint("`aynig orch run list` lists the runs")
+}
+
 /// A step that the flow's limit of time ended has not failed: its work stays, and the step is due again.
 fn within_limit(scene: &Scene<'_, '_>, course: Course) -> Course {
     let Course::Ended(mut carried) = course else { return course };
-    let left = time_left(scene.flow, &scene.ledger.tip().state);
-    let is_over = left.is_some_and(|left| scene.since.elapsed() >= left);
+    let left = time_left(scene.flow, &scene.work.ledger.tip().state);
+    let is_over = left.is_some_and(|left| scene.work.since.elapsed() >= left);
     let is_ended = carried.outcome == Outcome::KilledTimeout
         || carried.record.flags.iter().any(|flag| flag == EVALUATOR_FAILED);
     if is_over && is_ended {

@@ -20,12 +20,12 @@ impl Engine<'_> {
         validators: &[Validator],
     ) -> Result<Course, Refusal> {
         let rules = Rules::requested(scene.flow, scene.step);
-        let evidence = scene.recorder.path().to_owned();
-        let environment = self.whole_environment(scene);
+        let evidence = scene.work.recorder.path().to_owned();
+        let environment = self.whole_environment(&scene.work);
         let done = validate(&Validation {
             workspaces: &self.workspaces,
-            context: &scene.context,
-            base: scene.context.base(),
+            context: &scene.work.context,
+            base: scene.work.context.base(),
             validators,
             inputs: &scene.inputs,
             builtins: &self.validators,
@@ -33,12 +33,12 @@ impl Engine<'_> {
             evidence: &evidence,
             limits: self.bounds(scene),
             policy: &rules,
-            stop: &scene.stop,
+            stop: &scene.work.stop,
             watchdog: Some(&self.watchdog),
         })?;
         let outcome = match &done.end {
             End::Outcome(outcome) => *outcome,
-            End::Stopped => return interrupted(&scene.stop),
+            End::Stopped => return interrupted(&scene.work.stop),
             End::Unable(_) => return Ok(Course::Unable(done.evidence)),
         };
         keep(scene, &done.kept);
@@ -49,11 +49,11 @@ impl Engine<'_> {
         carried.record.goldens.clone_from(&done.goldens);
         carried.record.violations = done.violations.iter().map(Violation::words).collect();
         // What was proposed stays; all else was put back.
-        self.take_work(scene, &mut carried, &Rules::default(), true)?;
+        self.take_work(&mut scene.work, &mut carried, &Rules::default(), true)?;
         if outcome != Outcome::KilledPolicy && carried.outcome == Outcome::KilledPolicy {
             carried.evidence = format!("{}; {}", done.evidence, carried.evidence);
         }
-        record_policy(scene, (&rules, &rules), &mut carried)?;
+        record_policy(&mut scene.work, (&rules, &rules), &mut carried)?;
         Ok(Course::Ended(Box::new(carried)))
     }
 
@@ -70,6 +70,6 @@ const GRACE: std::time::Duration = std::time::Duration::from_secs(5);
 /// Names the files that a step left.
 pub(super) fn keep(scene: &mut Scene<'_, '_>, kept: &[KeptFile]) {
     for KeptFile { role, path, media_type } in kept {
-        scene.recorder.add(*role, path, media_type, false);
+        scene.work.recorder.add(*role, path, media_type, false);
     }
 }

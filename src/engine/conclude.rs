@@ -159,7 +159,7 @@ impl Engine<'_> {
     }
 
     /// Notes the new commit of a driver, and tells whoever is to hear of it.
-    fn note_moved(
+    pub(super) fn note_moved(
         &self,
         ledger: &Ledger<'_>,
         driver: &Driver<'_>,
@@ -173,7 +173,7 @@ impl Engine<'_> {
     }
 
     /// The state that a driver had at a commit; of a lease, the one that it was taken for.
-    fn state_before(&self, head: Option<CommitId>) -> Option<StateName> {
+    pub(super) fn state_before(&self, head: Option<CommitId>) -> Option<StateName> {
         match Head::read(&self.repo.commit(head?).ok()?.facts()) {
             Head::Working(lease) => lease.origin,
             head => head.state(),
@@ -201,7 +201,7 @@ impl Engine<'_> {
     }
 
     /// The commit that the driver is moved from: the holder's.
-    fn held(
+    pub(super) fn held(
         &self,
         driver: &Driver<'_>,
         head: &mut Option<CommitId>,

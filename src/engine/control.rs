@@ -30,7 +30,7 @@ use super::conclude::{Conclusion, Holder, follow_up};
 use super::driver::{Driver, GATE, Next, RUN_KEY, STEP};
 use super::question::{Given, HEAD, Weighed, closes, name_of, needs_key, newest, request};
 use super::signed::Found;
-use super::{Engine, now, open};
+use super::{Engine, FLOW, now, open};
 
 /// A request of a person to a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -222,7 +222,7 @@ impl Engine<'_> {
             return Ok(None);
         }
         let run = &ledger.tip().state.run;
-        let driver = self.driver(ledger, Driver::branch_of(&self.run_prefix, &run.slug)?);
+        let driver = self.driver(ledger, Driver::branch_of(&self.run_prefix, &run.slug, FLOW)?);
         let Some(head) = driver.ask()? else { return Ok(None) };
         let text = |name: &str| approval.tool.args.get(name).and_then(Value::as_str).unwrap_or_default();
         let word = if given.approves { "approved" } else { "rejected" };
@@ -316,9 +316,14 @@ impl Engine<'_> {
         Ok((after.events.is_empty() && more.is_empty() && is_open).then_some(next))
     }
 
-    /// The driver of the run of a ledger.
+    /// The driver of the flow of a ledger.
     pub(super) fn driver_of(&self, ledger: &Ledger<'_>) -> Result<Driver<'_>, Refusal> {
-        let branch = Driver::branch_of(&self.run_prefix, &ledger.tip().state.run.slug)?;
+        self.driver_named(ledger, FLOW)
+    }
+
+    /// The driver of the flow or the node with this name.
+    pub(super) fn driver_named(&self, ledger: &Ledger<'_>, name: &str) -> Result<Driver<'_>, Refusal> {
+        let branch = Driver::branch_of(&self.run_prefix, &ledger.tip().state.run.slug, name)?;
         Ok(self.driver(ledger, branch))
     }
 

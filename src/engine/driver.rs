@@ -1,5 +1,7 @@
 //! The driver of a run: an orphan branch that the runner steps like any other (CONTRACT 20.2).
 //!
+//! A flow has one driver, a graph one for each node (CONTRACT 22.1).
+//!
 //! Invariant: its tree has two commands and nothing else, and its commits name the run. What they mean is in the ledger.
 
 use bstr::ByteSlice;
@@ -16,9 +18,10 @@ use crate::git::objects::commits::NewCommit;
 use crate::git::remote::PATIENCE;
 use crate::ledger::Place;
 use crate::model::ids::{RunId, Slug};
+use crate::model::run::RunKind;
 use crate::workspace::refusal::{Refusal, Why};
 
-use super::{FLOW, remote_of};
+use super::remote_of;
 
 /// A step is due; with `dwp-not-before`, at that time.
 pub const STEP: &str = "flow-step";
@@ -27,14 +30,22 @@ pub const GATE: &str = "flow-gate";
 /// The run has ended. No command runs it.
 pub const DONE: &str = "flow-done";
 
+/// A turn of a node is due; with `dwp-not-before`, at that time.
+pub const TURN: &str = "orch-turn";
+/// A node has nothing to do. No command runs it.
+pub const IDLE: &str = "orch-idle";
+
 /// The trailer that names the run.
 pub use crate::contract::commits::OF_RUN_KEY as RUN_KEY;
 
 /// The trailer of a state at which a gate is open: the place of that step in the run.
 pub(super) const OPEN_KEY: &str = "aynig-gate-step";
 
-/// The commands of a driver: their states, and what they call.
-const COMMANDS: [(&str, &str); 2] = [(STEP, "step"), ("stalled", "recover")];
+/// The commands of the driver of a flow: their states, and what they call.
+const FLOW_COMMANDS: [(&str, &str); 2] = [(STEP, "flow step"), ("stalled", "flow recover")];
+
+/// The same of the driver of a node.
+const NODE_COMMANDS: [(&str, &str); 2] = [(TURN, "orch turn"), ("stalled", "orch recover")];
 
 /// How many commits are read for the run's id.
 pub(super) const MOST_READ: usize = 1_000;
@@ -63,6 +74,8 @@ pub struct Driver<'a> {
     pub place: Place,
     /// The run.
     pub run: RunId,
+    /// Its kind.
+    pub kind: RunKind,
     /// The branch.
     pub branch: BranchName,
     /// The length of its lease, in seconds.
@@ -70,9 +83,9 @@ pub struct Driver<'a> {
 }
 
 impl Driver<'_> {
-    /// The branch of a run's driver.
-    pub fn branch_of(prefix: &str, slug: &Slug) -> Result<BranchName, Refusal> {
-        let name = format!("{prefix}{slug}/{FLOW}");
+    /// The branch of a run's driver: of its flow, or of the node with this alias.
+    pub fn branch_of(prefix: &str, slug: &Slug, name: &str) -> Result<BranchName, Refusal> {
+        let name = format!("{prefix}{slug}/{name}");
         BranchName::new(name.as_bytes())
             .map_err(|error| Refusal::new(Why::Setup, format!("no driver can be named {name}: {error}")))
     }
@@ -136,7 +149,7 @@ impl Driver<'_> {
             state,
             subject: Some(one_line(&next.subject)),
             body: None,
-            lease_seconds: (next.state == STEP).then_some(self.lease_seconds),
+            lease_seconds: [STEP, TURN].contains(&next.state).then_some(self.lease_seconds),
             trailers,
             source: self.remote().cloned(),
             overrides: None,
@@ -154,8 +167,12 @@ impl Driver<'_> {
     }
 
     fn tree(&self) -> Result<CommitId, Refusal> {
-        let script = |verb| format!("#!/bin/sh\nexec \"$AYNIG_BIN\" flow {verb}\n").into_bytes();
-        let files = COMMANDS.map(|(state, verb)| (format!(".aynig/command/{state}"), script(verb)));
+        let script = |verb| format!("#!/bin/sh\nexec \"$AYNIG_BIN\" {verb}\n").into_bytes();
+        let commands = match self.kind {
+            RunKind::Flow => FLOW_COMMANDS,
+            RunKind::Graph => NODE_COMMANDS,
+        };
+        let files = commands.map(|(state, verb)| (format!(".aynig/command/{state}"), script(verb)));
         let written = self.repo.tree_of_programs(&files);
         written.map_err(|error| Refusal::because("write the commands of the run", &error))
     }

@@ -55,7 +55,7 @@ impl Engine<'_> {
         keep(scene, &done.kept);
         let ruling = match &done.end {
             Verdict::Ruled(ruling) => ruling.clone(),
-            Verdict::Stopped => return interrupted(&scene.stop),
+            Verdict::Stopped => return interrupted(&scene.work.stop),
             Verdict::Unable(why) => return Ok(Course::Unable(why.clone())),
             Verdict::Later { until, why } => {
                 let mut carried = Carried::new(Outcome::Error, why.clone());
@@ -76,10 +76,10 @@ impl Engine<'_> {
             carried.record.blockers = decision.codes().into_iter().map(str::to_owned).collect();
             carried.record.fix_instructions.clone_from(&decision.fix_instructions);
         }
-        (carried.record.head, carried.record.tree) = self.here(&scene.context)?;
-        carried.workspace = Some((scene.context.clone(), scene.repairs.clone()));
-        self.judge_outside(scene, &mut carried)?;
-        record_policy(scene, (&requested, &effective), &mut carried)?;
+        (carried.record.head, carried.record.tree) = self.here(&scene.work.context)?;
+        carried.workspace = Some((scene.work.context.clone(), scene.work.repairs.clone()));
+        self.judge_outside(&mut scene.work, &mut carried)?;
+        record_policy(&mut scene.work, (&requested, &effective), &mut carried)?;
         Ok(Course::Ended(Box::new(carried)))
     }
 
@@ -90,12 +90,12 @@ impl Engine<'_> {
         (chosen, provider, effective): (Chosen<'_>, Option<&Provider>, &Rules),
         prompt: &str,
     ) -> Result<Evaluated, Refusal> {
-        let state = &scene.ledger.tip().state;
+        let state = &scene.work.ledger.tip().state;
         let run = state.run.id.to_string();
-        let node = scene.node().map(|node| node.to_string()).unwrap_or_default();
-        let own = self.step_environment(scene, &run);
-        let environment = self.whole_environment(scene);
-        let ids = Ids { run: &run, node: &node, turn: scene.attempt };
+        let node = scene.work.node().map(|node| node.to_string()).unwrap_or_default();
+        let own = self.step_environment(&scene.work, &run);
+        let environment = self.whole_environment(&scene.work);
+        let ids = Ids { run: &run, node: &node, turn: scene.work.attempt };
         let planner = match (chosen, provider) {
             (Chosen::Line(line), _) => Planner::Line(line),
             (Chosen::Script(script), _) => Planner::Script(script),
@@ -107,7 +107,7 @@ impl Engine<'_> {
                 return Err(Refusal::new(crate::workspace::refusal::Why::Failed, why));
             }
         };
-        let tree = self.here(&scene.context)?.1.unwrap_or_default();
+        let tree = self.here(&scene.work.context)?.1.unwrap_or_default();
         let allowed: Vec<&str> = asked.allowed_next_steps.iter().map(|name| name.name.as_str()).collect();
         let stuck = stuck(state, &tree);
         let facts = Facts {
@@ -117,8 +117,8 @@ impl Engine<'_> {
         };
         evaluate(&Evaluation {
             workspaces: &self.workspaces,
-            context: &scene.context,
-            base: scene.context.base(),
+            context: &scene.work.context,
+            base: scene.work.context.base(),
             planner,
             envelope: Envelope {
                 run_id: &run,
@@ -132,18 +132,18 @@ impl Engine<'_> {
             facts,
             inputs: &scene.inputs,
             environment: &environment,
-            evidence: scene.recorder.path(),
+            evidence: scene.work.recorder.path(),
             limits: self.bounds(scene),
-            stop: &scene.stop,
+            stop: &scene.work.stop,
             watchdog: Some(&self.watchdog),
         })
     }
 
     /// The facts that override a planner, but for what it was allowed and what it is stuck on.
     fn facts(&self, scene: &Scene<'_, '_>, tree: &str) -> Result<Facts<'static>, Refusal> {
-        let state = &scene.ledger.tip().state;
+        let state = &scene.work.ledger.tip().state;
         let since = since(state);
-        let base = self.repo.commit(scene.context.base());
+        let base = self.repo.commit(scene.work.context.base());
         let base = base.map_err(|error| Refusal::because("read the base", &error))?.tree.to_string();
         let any = |is: fn(&crate::model::step::Record) -> bool| {
             since.iter().any(|step| step.record.as_deref().is_some_and(is))
@@ -162,11 +162,11 @@ impl Engine<'_> {
     fn known(&self, scene: &Scene<'_, '_>, tree: &str) -> Result<Value, Refusal> {
         let because =
             |error: &dyn std::error::Error| Refusal::because("compare the work with its base", error);
-        let base = self.repo.commit(scene.context.base()).map_err(|error| because(&error))?.tree;
+        let base = self.repo.commit(scene.work.context.base()).map_err(|error| because(&error))?.tree;
         let tree = CommitId::parse_hex(tree.as_bytes()).unwrap_or(base);
         let changes = self.repo.differences(base, tree).map_err(|error| because(&error))?;
         let paths: Vec<String> = changes.iter().take(PATHS).map(|change| change.path.to_string()).collect();
-        let state = &scene.ledger.tip().state;
+        let state = &scene.work.ledger.tip().state;
         let validations = |step: &&Step| step.opcode == Opcode::RunValidation && !was_cut_off(step);
         let last = state.steps.values().rev().find(validations);
         let validation = last.map(|step| {
@@ -182,14 +182,14 @@ impl Engine<'_> {
             })
         });
         Ok(json!({
-            "diff": { "changed_files": changes.len(), "paths": paths, "base_sha": scene.context.base().to_string() },
+            "diff": { "changed_files": changes.len(), "paths": paths, "base_sha": scene.work.context.base().to_string() },
             "validation": validation,
         }))
     }
 
     /// The last steps, the newest last.
     fn window(&self, scene: &Scene<'_, '_>) -> Vec<Value> {
-        let steps = scene.ledger.tip().state.steps.values().rev();
+        let steps = scene.work.ledger.tip().state.steps.values().rev();
         let newest: Vec<&Step> = steps.filter(|step| !is_interrupted(step)).take(WINDOW).collect();
         let shown = newest.into_iter().rev().map(|step| {
             let response = self.kept(scene, step, "runner_final_response");
@@ -219,7 +219,7 @@ impl Engine<'_> {
 /// The provider that judges if no planner is named: that of the flow, or of the last agent.
 fn last_agent(scene: &Scene<'_, '_>) -> Option<String> {
     let named = scene.flow.defaults.agent.clone();
-    let steps = scene.ledger.tip().state.steps.values().rev();
+    let steps = scene.work.ledger.tip().state.steps.values().rev();
     let last = steps.filter_map(|done| match &scene.flow.step(done.id.as_str())?.act {
         Act::RunAgent(agent) => Some(agent.agent.clone()),
         _ => None,

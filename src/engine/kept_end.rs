@@ -172,7 +172,7 @@ impl Engine<'_> {
                 return Ok(Fate::Dropped(words));
             }
         };
-        if let Some(why) = self.unsettled(&run)? {
+        if let Some(why) = self.unsettled(&run, FLOW)? {
             return Ok(Fate::Stays(why));
         }
         let conclusion = late(ledger, step, &kept, (context, &files))?;
@@ -183,7 +183,7 @@ impl Engine<'_> {
             concluded => {
                 let next = concluded?;
                 self.forget_end(run.id);
-                self.end_work(run.id);
+                self.end_work(run.id, FLOW);
                 Ok(Fate::Recorded(next))
             }
         }

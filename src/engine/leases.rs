@@ -22,8 +22,8 @@ use crate::model::time::Timestamp;
 use crate::workspace::refusal::{Refusal, Why};
 
 use super::attempt::id_of;
-use super::driver::{MOST_READ, STEP};
-use super::{Engine, now};
+use super::driver::{MOST_READ, STEP, TURN};
+use super::{Engine, FLOW, now};
 
 /// How often a record is worked out anew.
 const TRIES: u32 = 50;
@@ -38,8 +38,8 @@ pub(super) struct Held {
     pub(super) attempt: String,
     /// From its first commit to the commit that ended it, at the latest to its end.
     pub(super) lived: Duration,
-    /// Whether it carried out a step and was interrupted.
-    is_interrupted: bool,
+    /// Whether it carried out a step or a turn, and was interrupted.
+    pub(super) is_interrupted: bool,
 }
 
 /// One commit of a driver, as far as leases are concerned.
@@ -61,7 +61,7 @@ impl Mark {
             Head::Working(lease) => Self::Lease {
                 attempt: lease.run_id.to_string(),
                 expires_at: lease.expires_at(),
-                of_step: lease.origin.as_ref().is_some_and(|state| state.as_str() == STEP),
+                of_step: lease.origin.as_ref().is_some_and(|state| [STEP, TURN].contains(&state.as_str())),
             },
             Head::Ready(event) => Self::of_state(event),
             Head::Invalid(_) => Self::Declared,
@@ -155,14 +155,14 @@ impl Engine<'_> {
         step: &Step,
         lost: &[Held],
     ) -> Result<Vec<Command>, Refusal> {
-        let here = self.marked(ledger.tip().state.run.id);
+        let here = self.marked(ledger.tip().state.run.id, FLOW);
         let mut commands = Vec::new();
         for (number, held) in (ledger.tip().state.run.counts.steps + 1..).zip(lost) {
             let started = ago(held.lived)?;
             // The files of another one are on its host.
             let (usage, artifacts) = match &here {
                 Some(here) if *here == held.attempt => {
-                    self.killed_record(ledger, step, number, (started, WHY))?
+                    self.killed_record(ledger, (&id_of(step)?, step.opcode()), number, (started, WHY))?
                 }
                 _ => (None, Vec::new()),
             };

@@ -42,6 +42,7 @@
 //! | [`hear`] | a live step reads that its run rests |
 //! | [`control`] | a person stops, pauses or resumes a run |
 //! | [`rollback`] | a person puts the work of a run back |
+//! | [`graph`] | the turns of nodes, and operations on graphs |
 //! | [`fork`] | a person lets a new run begin in the middle of another one |
 
 mod agent;
@@ -55,6 +56,7 @@ pub mod driver;
 pub mod evaluation;
 pub mod fork;
 mod gate;
+pub mod graph;
 pub mod hear;
 mod judging;
 mod kept_end;

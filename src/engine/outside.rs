@@ -13,9 +13,9 @@ use crate::workspace::context::Context;
 use crate::workspace::refusal::{Refusal, Why};
 use crate::workspace::{Change, Settled, settles, unsettled_words};
 
-use super::attempt::Scene;
+use super::attempt::Work;
 use super::course::{Carried, Course};
-use super::{Engine, FLOW, remote_of};
+use super::{Engine, remote_of};
 
 /// How many violations a step records, and how long each may be, in bytes.
 const MOST_VIOLATIONS: usize = 100;
@@ -43,9 +43,9 @@ impl Carried {
 }
 
 impl Engine<'_> {
-    /// Why no step of a run may begin on this host. `None`: it may.
-    pub(super) fn unsettled(&self, run: &Run) -> Result<Option<String>, Refusal> {
-        match self.workspaces.find(format!("{}/{FLOW}", run.slug).as_ref()) {
+    /// Why no step or turn in this workspace of a run may begin on this host. `None`: it may.
+    pub(super) fn unsettled(&self, run: &Run, name: &str) -> Result<Option<String>, Refusal> {
+        match self.workspaces.find(format!("{}/{name}", run.slug).as_ref()) {
             Err(refusal) if refusal.why == Why::NotFound => Ok(None),
             Err(refusal) => Err(refusal),
             Ok(context) => Ok(unsettled_words(&context, &self.workspaces.to_settle(&context)?)),
@@ -53,8 +53,8 @@ impl Engine<'_> {
     }
 
     /// The notes of other steps of this host about an attempt that could not record them itself.
-    pub(super) fn noted(&self, run: &Run) -> Result<Option<(Context, String)>, Refusal> {
-        let context = match self.workspaces.find(format!("{}/{FLOW}", run.slug).as_ref()) {
+    pub(super) fn noted(&self, run: &Run, name: &str) -> Result<Option<(Context, String)>, Refusal> {
+        let context = match self.workspaces.find(format!("{}/{name}", run.slug).as_ref()) {
             Err(refusal) if refusal.why == Why::NotFound => return Ok(None),
             found => found?,
         };
@@ -66,13 +66,13 @@ impl Engine<'_> {
     /// git may look at it.
     pub(super) fn judge_outside(
         &self,
-        scene: &mut Scene<'_, '_>,
+        work: &mut Work<'_, '_>,
         carried: &mut Carried,
     ) -> Result<bool, Refusal> {
-        let context = &scene.context;
+        let context = &work.context;
         let (mut words, mut shared) = (Vec::new(), Vec::new());
         let Settled { changes, left, advice, beside, is_hidden, recorded } =
-            self.workspaces.put_back_outside(context, &scene.outside)?;
+            self.workspaces.put_back_outside(context, &work.outside)?;
         for change in changes.iter().filter(|change| change.is_violation) {
             let is_back = !left.iter().any(|one| one.name == change.name);
             if !is_back {
@@ -107,22 +107,22 @@ impl Engine<'_> {
             carried.pause = Some(shared.join("; "));
         }
         // Git asks a remote, so the settings come first.
-        words.extend(self.take_refs_back(scene)?);
-        let context = &scene.context;
-        carried.violated(words, scene.step.opcode());
+        words.extend(self.take_refs_back(work)?);
+        let context = &work.context;
+        carried.violated(words, work.opcode);
         if stays {
             carried.stays = true;
             (carried.record.head, carried.record.tree) = self.here(context)?;
-            carried.workspace = Some((context.clone(), scene.repairs.clone()));
+            carried.workspace = Some((context.clone(), work.repairs.clone()));
         }
         Ok(stays)
     }
 
     /// Takes back what a step put on the ledger and the driver of its run, or that it removed them. Returns words about
     /// that.
-    fn take_refs_back(&self, scene: &mut Scene<'_, '_>) -> Result<Vec<String>, Refusal> {
-        let name = self.driver_of(scene.ledger)?.branch.full_ref();
-        let taken = match scene.ledger.take_back(scene.lease.map(|lease| (name.clone(), lease))) {
+    fn take_refs_back(&self, work: &mut Work<'_, '_>) -> Result<Vec<String>, Refusal> {
+        let name = self.driver_named(work.ledger, &work.context.name)?.branch.full_ref();
+        let taken = match work.ledger.take_back(work.lease.map(|lease| (name.clone(), lease))) {
             // Whoever writes next reads what is there.
             Err(LedgerError::Remote(error)) => {
                 tracing::debug!(%error, "the ledger was not looked at after the step");
@@ -130,18 +130,18 @@ impl Engine<'_> {
             }
             taken => taken?,
         };
-        let there = remote_of(scene.ledger.place()).map(|remote| format!(" at {remote}")).unwrap_or_default();
+        let there = remote_of(work.ledger.place()).map(|remote| format!(" at {remote}")).unwrap_or_default();
         let mut words: Vec<String> = taken
             .driver
             .map(|what| format!("the ref {name}{there} was {what}, and set back"))
             .into_iter()
             .collect();
         let Some((head, why)) = taken.ledger else { return Ok(words) };
-        let tip = scene.ledger.tip();
+        let tip = work.ledger.tip();
         let name = ledger_ref(tip.state.run.id);
-        let branch = scene.context.branch();
+        let branch = work.context.branch();
         let situation =
-            |base| Situation { branch: &branch, label: scene.attempt, base, kept: Some(tip.id), also: None };
+            |base| Situation { branch: &branch, label: work.attempt, base, kept: Some(tip.id), also: None };
         let saved = head.map(|head| self.repo.rescue_commits(situation(head))).transpose();
         let saved = saved.map_err(|error| Refusal::because("save what was put on the ledger", &error))?;
         let saved = saved.flatten().map(|saved| format!("; {} has it", saved.reference)).unwrap_or_default();
@@ -152,15 +152,15 @@ impl Engine<'_> {
     /// A step that did not end, or whose worktree could not be looked at, has ended if it changed what it must not.
     pub(super) fn judged(
         &self,
-        scene: &mut Scene<'_, '_>,
+        work: &mut Work<'_, '_>,
         course: Result<Course, Refusal>,
     ) -> Result<Course, Refusal> {
         let mut forged = Vec::new();
         let why = match course {
             Ok(Course::Ended(_)) => return course,
             Ok(Course::Halted(ref why)) => {
-                self.workspaces.put_back_outside(&scene.context, &scene.outside)?.recorded?;
-                forged = self.take_refs_back(scene)?;
+                self.workspaces.put_back_outside(&work.context, &work.outside)?.recorded?;
+                forged = self.take_refs_back(work)?;
                 if forged.is_empty() {
                     // No step is recorded. What cannot be put back counts for the next one.
                     return course;
@@ -172,8 +172,8 @@ impl Engine<'_> {
             Err(ref refusal) => refusal.message.clone(),
         };
         let mut carried = Carried::new(Outcome::Error, why);
-        carried.violated(forged, scene.step.opcode());
-        self.judge_outside(scene, &mut carried)?;
+        carried.violated(forged, work.opcode);
+        self.judge_outside(work, &mut carried)?;
         if carried.record.violations.is_empty() {
             return course.map(|mut course| {
                 if let Course::Parked(_, parked) = &mut course {
@@ -184,8 +184,8 @@ impl Engine<'_> {
         }
         // Nothing has looked at its work yet.
         carried.stays = true;
-        (carried.record.head, carried.record.tree) = self.here(&scene.context)?;
-        carried.workspace = Some((scene.context.clone(), scene.repairs.clone()));
+        (carried.record.head, carried.record.tree) = self.here(&work.context)?;
+        carried.workspace = Some((work.context.clone(), work.repairs.clone()));
         Ok(Course::Ended(Box::new(carried)))
     }
 }

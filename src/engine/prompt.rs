@@ -54,13 +54,13 @@ impl Engine<'_> {
             }
             (None, false) => prompt.text.clone(),
         };
-        let run = scene.ledger.tip().state.run.id.to_string();
+        let run = scene.work.ledger.tip().state.run.id.to_string();
         Ok(fill(&text, &scene.inputs, &run))
     }
 
     /// A file of the base commit.
     pub(super) fn base_file(&self, scene: &Scene<'_, '_>, path: &str) -> Result<Option<Vec<u8>>, Refusal> {
-        let found = self.repo.content_at(scene.context.base(), path, MAX_PROMPT);
+        let found = self.repo.content_at(scene.work.context.base(), path, MAX_PROMPT);
         match found.map_err(|error| Refusal::because(&format!("read {path} of the base commit"), &error))? {
             Some(Content::File { bytes, .. }) => Ok(Some(bytes)),
             Some(Content::Directory | Content::Link(_)) | None => Ok(None),
@@ -94,7 +94,7 @@ impl Engine<'_> {
         if !lines.is_empty() {
             let _infallible = write!(whole, "\n\nFiles from earlier steps:{lines}\n");
         }
-        let rounds = rounds(&scene.ledger.tip().state);
+        let rounds = rounds(&scene.work.ledger.tip().state);
         if let (Some(_), Some(last)) = (period(&rounds), rounds.last()) {
             let _infallible = write!(
                 whole,
@@ -113,14 +113,14 @@ impl Engine<'_> {
         artifact: &Artifact,
         directory: &Path,
     ) -> Result<(String, Option<PathBuf>), Refusal> {
-        let state = &scene.ledger.tip().state;
+        let state = &scene.work.ledger.tip().state;
         let newest = || state.steps.values().rev().filter(|step| !was_cut_off(step));
         let last = |is: &dyn Fn(&&Step) -> bool| newest().find(is);
         let (name, file, content) = match artifact {
             Artifact::Diff => {
                 let path = directory.join("diff.patch");
-                let head = CommitId::parse_hex(scene.context.head_sha.as_bytes());
-                let base = scene.context.base();
+                let head = CommitId::parse_hex(scene.work.context.head_sha.as_bytes());
+                let base = scene.work.context.base();
                 self.repo
                     .write_patch(base, head.unwrap_or(base), &path)
                     .map_err(|error| Refusal::because("make a patch", &error))?;
@@ -154,7 +154,7 @@ impl Engine<'_> {
 
     /// The output of the last validation, if that failed.
     pub(super) fn failed_output(&self, scene: &Scene<'_, '_>) -> Option<String> {
-        let state = &scene.ledger.tip().state;
+        let state = &scene.work.ledger.tip().state;
         let validations = |step: &&Step| step.opcode == Opcode::RunValidation && !was_cut_off(step);
         let step = state.steps.values().rev().find(validations)?;
         if step.outcome == Some(Outcome::Completed) {
@@ -181,12 +181,12 @@ impl Engine<'_> {
 
     fn content(&self, scene: &Scene<'_, '_>, step: &Step, artifact: &Stored) -> Option<Vec<u8>> {
         let id = artifact.id;
-        let found = content::read(self.repo, scene.ledger.tip(), &artifact.sha256);
+        let found = content::read(self.repo, scene.work.ledger.tip(), &artifact.sha256);
         let found = found.unwrap_or_else(|error| {
             tracing::warn!(%id, error = error_chain(&error), "an artifact cannot be read");
             None
         });
-        let directory = self.directory(scene.ledger.tip().state.run.id);
+        let directory = self.directory(scene.work.ledger.tip().state.run.id);
         let found = found.or_else(|| fsutil::read_plain(artifacts::place(&directory, id)).ok());
         found.or_else(|| recorded(&directory, step, &artifact.sha256))
     }

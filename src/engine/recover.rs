@@ -14,9 +14,10 @@ use crate::flow::document::{Flow, Step};
 use crate::flow::due::{Due, due, route, times_cut_off};
 use crate::ledger::{Ledger, Masks};
 use crate::model::decide::{Command, EndedStep, Halt, NewArtifact};
+use crate::model::ids::StepId;
 use crate::model::run::{RunStatus, Usage};
 use crate::model::state::State;
-use crate::model::step::{Outcome, Record};
+use crate::model::step::{Opcode, Outcome, Record};
 use crate::model::time::Timestamp;
 use crate::workspace::Awaited;
 use crate::workspace::refusal::{Refusal, Why};
@@ -166,10 +167,11 @@ impl Engine<'_> {
     ) -> Result<Vec<Command>, Refusal> {
         let why =
             if is_last { "its attempt was cut off, and no retry is left" } else { "its attempt was cut off" };
-        let noted = self.noted(&ledger.tip().state.run)?.map(|(_, words)| format!("; {words}"));
+        let noted = self.noted(&ledger.tip().state.run, FLOW)?.map(|(_, words)| format!("; {words}"));
         let why = &format!("{why}{}", noted.unwrap_or_default());
         let (number, started) = (ledger.tip().state.run.counts.steps + 1, ago(lived)?);
-        let (usage, artifacts) = self.killed_record(ledger, step, number, (started, why))?;
+        let (usage, artifacts) =
+            self.killed_record(ledger, (&id_of(step)?, step.opcode()), number, (started, why))?;
         let record = Record {
             cut_off: !is_last,
             lease: Some(lost),
@@ -192,14 +194,14 @@ impl Engine<'_> {
     pub(super) fn killed_record(
         &self,
         ledger: &mut Ledger<'_>,
-        step: &Step,
+        (step, opcode): (&StepId, Opcode),
         number: u64,
         (started_at, why): (Timestamp, &str),
     ) -> Result<Left, Refusal> {
         let run = ledger.tip().state.run.clone();
         let masks = Masks::of(self.repo, &run.base_sha)?;
         let directory = self.directory(run.id);
-        let killed = Recorder::killed(&directory, masks, (&id_of(step)?, step.opcode()), number);
+        let killed = Recorder::killed(&directory, masks, (step, opcode), number);
         let Some(recorder) = killed else {
             return Ok((None, Vec::new()));
         };
@@ -217,7 +219,7 @@ impl Engine<'_> {
     }
 
     /// The run id of the attempt that was cut off.
-    fn lost_attempt(&self, branch: &BranchName, trigger: CommitId) -> Result<String, Refusal> {
+    pub(super) fn lost_attempt(&self, branch: &BranchName, trigger: CommitId) -> Result<String, Refusal> {
         let stored = self.repo.commit(trigger);
         let stored = stored.map_err(|error| Refusal::because(&format!("read {branch}"), &error))?;
         let trailers = Message::parse(&stored.message).trailers;

@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::contract::ids::CommitId;
-use crate::contract::layout::MARK;
+use crate::contract::layout::{MARK, MARKS};
 use crate::flow::due::is_interrupted;
 use crate::fsutil;
 use crate::ledger::Ledger;
 use crate::model::ids::RunId;
-use crate::model::run::Run;
+use crate::model::run::RunKind;
+use crate::model::state::State;
 use crate::model::step::Step;
 use crate::words::shows_rescued;
 use crate::workspace::context::Context;
@@ -61,32 +62,42 @@ impl Mark {
 }
 
 impl Engine<'_> {
-    fn mark(&self, run: RunId) -> PathBuf {
-        self.directory(run).path().join(MARK)
+    fn mark(&self, run: RunId, name: &str) -> PathBuf {
+        let directory = self.directory(run).path().to_path_buf();
+        if name == FLOW { directory.join(MARK) } else { directory.join(MARKS).join(name) }
     }
 
-    /// Marks the worktree of a run as used by this attempt.
-    pub(super) fn begin_work(&self, run: &Run, attempt: &str, context: &Context) -> Result<(), Refusal> {
-        let path = self.mark(run.id);
-        let text = format!("{attempt} {} {} {}", context.head_sha, context.generation, run.counts.steps);
-        fsutil::replace_private(&path, text.as_bytes())
+    /// Marks a worktree of a run as used by this attempt. `done` is the number of recorded steps of a flow, or of
+    /// the last turn of a node.
+    pub(super) fn begin_work(
+        &self,
+        run: RunId,
+        done: u64,
+        attempt: &str,
+        context: &Context,
+    ) -> Result<(), Refusal> {
+        let path = self.mark(run, &context.name);
+        let text = format!("{attempt} {} {} {done}", context.head_sha, context.generation);
+        let written = path.parent().map_or(Ok(()), fsutil::create_private_dir_all);
+        written
+            .and_then(|()| fsutil::replace_private(&path, text.as_bytes()))
             .map_err(|error| Refusal::because(&format!("write {}", path.display()), &error))
     }
 
-    /// Whether this attempt has marked the worktree of a run.
-    pub(super) fn has_begun(&self, run: RunId, attempt: &str) -> bool {
-        fsutil::read_plain_text(self.mark(run)).is_ok_and(|text| Mark::read(&text).attempt == attempt)
+    /// Whether this attempt has marked the worktree of this name.
+    pub(super) fn has_begun(&self, (run, name): (RunId, &str), attempt: &str) -> bool {
+        fsutil::read_plain_text(self.mark(run, name)).is_ok_and(|text| Mark::read(&text).attempt == attempt)
     }
 
-    /// The attempt that has marked the worktree of a run with so many recorded steps.
+    /// The attempt that has marked the worktree of a flow with so many recorded steps.
     pub(super) fn begun(&self, run: RunId, steps: u64) -> Option<String> {
-        let mark = Mark::read(&fsutil::read_plain_text(self.mark(run)).ok()?);
+        let mark = Mark::read(&fsutil::read_plain_text(self.mark(run, FLOW)).ok()?);
         mark.began.is_some_and(|(_, _, before)| before == steps).then_some(mark.attempt)
     }
 
-    /// The attempt that has marked the worktree of a run last.
-    pub(super) fn marked(&self, run: RunId) -> Option<String> {
-        fsutil::read_plain_text(self.mark(run)).ok().map(|text| Mark::read(&text).attempt)
+    /// The attempt that has marked the worktree of this name last.
+    pub(super) fn marked(&self, run: RunId, name: &str) -> Option<String> {
+        fsutil::read_plain_text(self.mark(run, name)).ok().map(|text| Mark::read(&text).attempt)
     }
 
     /// From the mark of an attempt to the newest file that its step left.
@@ -102,14 +113,14 @@ impl Engine<'_> {
             }
         }
         newest
-            .zip(written(&self.mark(run)))
+            .zip(written(&self.mark(run, FLOW)))
             .and_then(|(last, first)| last.duration_since(first).ok())
             .unwrap_or_default()
     }
 
     /// Takes the mark away.
-    pub(super) fn end_work(&self, run: RunId) {
-        if let Err(error) = std::fs::remove_file(self.mark(run))
+    pub(super) fn end_work(&self, run: RunId, name: &str) {
+        if let Err(error) = std::fs::remove_file(self.mark(run, name))
             && error.kind() != ErrorKind::NotFound
         {
             tracing::warn!(%error, "the mark of an attempt stays; the next one looks at its worktree");
@@ -124,8 +135,8 @@ impl Engine<'_> {
         context: Context,
     ) -> Result<Context, Refusal> {
         let state = &ledger.tip().state;
-        let run = state.run.id;
-        let mark = match fsutil::read_plain_text(self.mark(run)) {
+        let (run, name) = (state.run.id, context.name.clone());
+        let mark = match fsutil::read_plain_text(self.mark(run, &name)) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(context),
             text => Mark::read(&text.unwrap_or_default()),
         };
@@ -133,16 +144,21 @@ impl Engine<'_> {
             return Ok(context);
         }
         self.workspaces.note_changes(&context)?;
-        let known = state.workspaces.values().find(|workspace| workspace.name.to_string() == FLOW);
+        let known = state.workspaces.values().find(|workspace| workspace.name.to_string() == name);
         let recorded = known.and_then(|known| CommitId::parse_hex(known.head_sha.as_bytes()));
         let now = (head_of(&context), context.generation);
-        // That this very attempt was interrupted is no step of another host.
-        let is_own = |step: &&Step| is_interrupted(step) && step.is_of_lease(&mark.attempt);
-        let own = u64::try_from(state.steps.values().filter(is_own).count()).unwrap_or_default();
-        let steps = state.run.counts.steps.saturating_sub(own);
+        let steps = match state.run.kind {
+            RunKind::Flow => {
+                // That this very attempt was interrupted is no step of another host.
+                let is_own = |step: &&Step| is_interrupted(step) && step.is_of_lease(&mark.attempt);
+                let own = u64::try_from(state.steps.values().filter(is_own).count()).unwrap_or_default();
+                state.run.counts.steps.saturating_sub(own)
+            }
+            RunKind::Graph => last_turn(state, &name, &mark.attempt),
+        };
         let to = mark.target(now, (recorded, steps), |one, other| self.repo.descends(one, other));
         let context = self.put_back(context, to, "an attempt was cut off")?;
-        self.end_work(run);
+        self.end_work(run, &name);
         Ok(context)
     }
 
@@ -155,6 +171,13 @@ impl Engine<'_> {
         (self.tell)(&format!("{why}; the worktree was put back{}", saved.unwrap_or_default()));
         Ok(remade.context)
     }
+}
+
+/// The number of the last turn of a node, by its alias. 0 if there is none, or if that is the one of this attempt.
+pub(super) fn last_turn(state: &State, name: &str, attempt: &str) -> u64 {
+    let node = state.nodes.values().find(|node| node.alias.as_str() == name);
+    let last = node.and_then(|node| node.turn.as_ref());
+    last.filter(|last| last.id.to_string() != attempt).map_or(0, |last| last.number)
 }
 
 /// The newest commit of the work branch, as a context has it.

@@ -101,22 +101,22 @@ impl Place {
 
 impl Engine<'_> {
     fn session_file(&self, scene: &Scene<'_, '_>) -> PathBuf {
-        let run = scene.ledger.tip().state.run.id;
+        let run = scene.work.ledger.tip().state.run.id;
         self.directory(run).path().join("sessions").join(format!("{}.json", scene.step.id))
     }
 
     /// The place of a turn that is about to begin. It asks the program for its version.
     pub(super) fn session_place(&self, scene: &Scene<'_, '_>, provider: &Provider) -> Place {
         let program = provider::find(provider).ok();
-        let version = program.and_then(|program| provider::version(provider, &program, &scene.stop));
+        let version = program.and_then(|program| provider::version(provider, &program, &scene.work.stop));
         Place {
             host: host(),
             provider: provider.name.as_str().to_owned(),
             kind: provider.kind.protocol().unwrap_or(provider.kind.word()).to_owned(),
             command: provider.command.clone(),
             version,
-            worktree: scene.context.worktree_path.clone(),
-            head: scene.context.head_sha.clone(),
+            worktree: scene.work.context.worktree_path.clone(),
+            head: scene.work.context.head_sha.clone(),
         }
     }
 
@@ -141,7 +141,7 @@ impl Engine<'_> {
             let _none = std::fs::remove_file(file);
             return;
         };
-        let place = Place { head: scene.context.head_sha.clone(), ..place };
+        let place = Place { head: scene.work.context.head_sha.clone(), ..place };
         let text = serde_json::to_vec(&Session { id: id.to_owned(), place }).unwrap_or_default();
         let kept = file.parent().map_or(Ok(()), fsutil::create_private_dir_all);
         if let Err(error) = kept.and_then(|()| fsutil::replace_private(&file, &text)) {
@@ -156,9 +156,10 @@ impl Engine<'_> {
     pub(super) fn replay(&self, scene: &mut Scene<'_, '_>, prompt: &mut String) -> Result<(), Refusal> {
         let turns: Vec<String> = earlier(scene).map(|step| self.turn_text(scene, step)).collect();
         let Some(pack) = packed(&turns) else { return Ok(()) };
-        let written = scene.recorder.write(Role::Contextpack, REPLAY, "text/markdown", true, pack.as_bytes());
+        let written =
+            scene.work.recorder.write(Role::Contextpack, REPLAY, "text/markdown", true, pack.as_bytes());
         written.map_err(|error| unrecorded(&error))?;
-        let path = scene.recorder.path().join(REPLAY);
+        let path = scene.work.recorder.path().join(REPLAY);
         let _infallible = write!(
             prompt,
             "\n\nThis is a new session. The earlier turns of this step are in a file:\n- {}\n",
@@ -185,7 +186,7 @@ impl Engine<'_> {
 
 /// The earlier visits of a step whose turns came to an end, the oldest first.
 fn earlier<'s>(scene: &'s Scene<'_, '_>) -> impl Iterator<Item = &'s Step> {
-    let ended = scene.ledger.tip().state.steps.values().filter(|step| step.ended_at.is_some());
+    let ended = scene.work.ledger.tip().state.steps.values().filter(|step| step.ended_at.is_some());
     let is_turn = |step: &&Step| step.record.as_ref().is_some_and(|record| !record.cut_off);
     ended.filter(is_turn).filter(|step| step.id.as_str() == scene.step.id)
 }

@@ -79,7 +79,7 @@ impl Engine<'_> {
     /// Makes a run.
     pub fn start(&self, order: &Order<'_>) -> Result<Started, Refusal> {
         let (id, slug) = runs::fresh(self.repo)?;
-        let branch = Driver::branch_of(&self.run_prefix, &slug)?;
+        let branch = Driver::branch_of(&self.run_prefix, &slug, FLOW)?;
         self.check_run_prefix()?;
         for step in &order.flow.steps {
             if let Act::Gate(gate) = &step.act {
@@ -110,6 +110,7 @@ impl Engine<'_> {
             repo: self.repo,
             place: order.place.clone(),
             run: id,
+            kind: RunKind::Flow,
             branch: branch.clone(),
             lease_seconds: self.lease_seconds,
         };
@@ -156,13 +157,14 @@ impl Engine<'_> {
             repo: self.repo,
             place: ledger.place().clone(),
             run: ledger.tip().state.run.id,
+            kind: ledger.tip().state.run.kind,
             branch,
             lease_seconds: self.lease_seconds,
         }
     }
 
     /// Refuses to begin where a branch of a person has the name of a directory of drivers.
-    fn check_run_prefix(&self) -> Result<(), Refusal> {
+    pub(super) fn check_run_prefix(&self) -> Result<(), Refusal> {
         let prefix = self.run_prefix.trim_end_matches('/');
         for (at, _) in prefix.match_indices('/').chain([(prefix.len(), "")]) {
             let Ok(branch) = BranchName::new(&prefix.as_bytes()[..at]) else { continue };

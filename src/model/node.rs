@@ -179,6 +179,9 @@ pub struct LastTurn {
     /// not count.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failures: u64,
+    /// The end of the usage limit that ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
 }
 
 /// The number of turns on one inbox that may fail. Then the node has failed.

@@ -251,6 +251,9 @@ pub struct TurnEnd {
     /// Whether an outage or a usage limit ended it. That is no failure of the node.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub excused: bool,
+    /// The end of a usage limit. No turn begins before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
 }
 
 /// A turn that ended, with the artifacts that it made.

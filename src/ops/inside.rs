@@ -37,9 +37,11 @@ fn is_of_step(Above { arguments, environment }: &Above) -> bool {
         let value = entry.strip_prefix(RUN.as_bytes()).and_then(|rest| rest.strip_prefix(b"="));
         value.is_some_and(|value| !value.is_empty())
     };
-    let carries_out = arguments
-        .windows(2)
-        .any(|pair| pair[0] == b"flow" && [&b"step"[..], b"recover"].contains(&pair[1].as_slice()));
+    let carries_out = arguments.windows(2).any(|pair| match (pair[0].as_slice(), pair[1].as_slice()) {
+        (b"flow", verb) => verb == b"step" || verb == b"recover",
+        (b"orch", verb) => verb == b"turn" || verb == b"recover",
+        _ => false,
+    });
     carries_out || environment.iter().any(names_run)
 }
 
@@ -54,6 +56,9 @@ mod tests {
         for (arguments, environment, inside) in [
             (&["/bin/aynig", "flow", "step"][..], &["A=b"][..], true),
             (&["aynig", "flow", "recover", ""], &[], true),
+            (&["aynig", "orch", "turn"], &[], true),
+            (&["aynig", "orch", "recover"], &[], true),
+            (&["aynig", "orch", "step"], &[], false),
             (&["sh"], &["A=b", "AYNIG_ORCH_RUN=1"], true),
             (&["sh"], &["AYNIG_ORCH_RUN=", ""], false),
             (&["aynig", "flow", "show", "step"], &["X_AYNIG_ORCH_RUN=1"], false),

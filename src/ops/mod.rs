@@ -11,6 +11,7 @@ pub mod engine;
 pub mod error;
 pub mod flow;
 pub mod flows;
+pub mod graphs;
 pub mod history;
 pub mod inside;
 pub mod land;

@@ -61,7 +61,8 @@ pub fn due(state: &State, id: NodeId, now: Timestamp, pauses: &[Duration]) -> Du
         return Due::Rest(Rest::Nothing);
     }
     let failures = node.turn.as_ref().map_or(0, |last| last.failures);
-    match later(node.last_activity_at, failures, pauses) {
+    let until = node.turn.as_ref().and_then(|last| last.until);
+    match later(node.last_activity_at, failures, pauses).max(until) {
         Some(at) if at > now => Due::Later(at),
         Some(_) | None => Due::Turn { read },
     }
@@ -104,6 +105,7 @@ mod tests {
             model: None,
             detail: None,
             excused: false,
+            until: None,
             session: None,
         }))
     }

@@ -5,7 +5,9 @@
 //! | file | contains |
 //! |---|---|
 //! | [`due`] | the due act of a node |
+//! | [`prompt`] | the prompt of a turn |
 //! | [`loops`] | loops, told by the effects of turns |
 
 pub mod due;
 pub mod loops;
+pub mod prompt;

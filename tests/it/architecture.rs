@@ -74,6 +74,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
         "engine",
         &[
             "flow",
+            "orch",
             "provider",
             "publish",
             "workspace",

@@ -218,6 +218,7 @@ fn scenes() -> Scenes {
     landed(&mut scenes);
     installed(&mut scenes);
     agents(&mut scenes);
+    graphs(&mut scenes);
     workspaces(&mut scenes);
     published(&mut scenes);
     runs(&mut scenes);
@@ -449,6 +450,35 @@ fn runs(scenes: &mut Scenes) {
     stage.ask("orch doctor", &[id]);
     repo.git(["update-ref", "refs/aynig/runs/0a1b2c3d-0000-4000-8000-000000000002", "main"]);
     stage.ask("orch run list", &[]);
+}
+
+/// A graph of two nodes, of which one hands work on.
+fn graphs(scenes: &mut Scenes) {
+    let script = r#""$AYNIG_BIN" orch handoff --to b --message x >staged.json 2>/dev/null; echo done"#;
+    let graph = super::graphs::Graph::new(script, &[]);
+    let run = graph.slug.as_str();
+    let mut stage = Stage { repo: &graph.repo, scenes };
+    stage.ask("orch run create", &[]);
+    let agent = ["--role", "implementer", "--provider", "scripted"];
+    for alias in ["a", "b"] {
+        stage.ask("orch node add", &[&[run, alias], &agent[..]].concat());
+    }
+    stage.ask("orch edge add", &[run, "a", "b"]);
+    stage.ask("orch chat", &[run, "a", "x"]);
+    graph.drain();
+    stage.ask("orch node start", &[run, "a"]);
+    stage.ask("orch run pause", &[run]);
+    stage.ask("orch run resume", &[run]);
+    stage.ask("orch run stop", &[run]);
+    let staged = graph.repo.git(["show", &format!("work/{run}/a:staged.json")]).into_bytes();
+    let output = graph.repo.aynig_ok(["orch", "run", "list"]);
+    let hub = graph.repo.beside("hub.git");
+    let hub = hub.to_str().expect("UTF-8");
+    graph.repo.git(["clone", "-q", "--bare", ".", hub]);
+    graph.repo.git(["remote", "add", "origin", hub]);
+    graph.repo.git(["config", "aynig.remote", "origin"]);
+    stage.ask("orch run create", &[]);
+    stage.scenes.entry("orch handoff").or_default().push(Output { stdout: staged, ..output });
 }
 
 fn agents(scenes: &mut Scenes) {

@@ -40,7 +40,10 @@ pub(crate) use crate::cli::args::flow::{
 pub(crate) use crate::cli::args::flow_runs::{FlowList, FlowOne};
 pub(crate) use crate::cli::args::land::Land;
 pub(crate) use crate::cli::args::look::{Log, Logs, Status};
-pub(crate) use crate::cli::args::orch::{Orch, OrchEvents, OrchRunVerb, OrchVerb};
+pub(crate) use crate::cli::args::orch::{
+    Expects, Orch, OrchChat, OrchCreate, OrchEdgeVerb, OrchEvents, OrchHandoff, OrchNodeVerb, OrchRunVerb,
+    OrchVerb, Permits,
+};
 pub(crate) use crate::cli::args::people::{Answer, Wait};
 pub(crate) use crate::cli::args::provider::{Provider, ProviderCheck, ProviderVerb};
 pub(crate) use crate::cli::args::publish::Publish;
@@ -120,7 +123,7 @@ pub(crate) enum Verb {
     Workspace(Workspace),
     /// Push the work of a run to a branch of a remote, and propose it there
     Publish(Publish),
-    /// Show orchestrated runs and their events, and mend their files
+    /// Graphs of agents: make them, send messages, show runs and their events, and mend their files
     Orch(Orch),
     /// Check, draw and run flows: a task through agents, validators, a planner, gates and rollbacks
     Flow(Flow),

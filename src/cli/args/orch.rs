@@ -24,6 +24,14 @@ pub(crate) struct Orch {
 pub(crate) enum OrchVerb {
     /// Runs
     Run(OrchRun),
+    /// Nodes: the agents of a run
+    Node(OrchNode),
+    /// Edges: who may hand work to whom
+    Edge(OrchEdge),
+    /// Send a message to a node, or to the orchestrator of the run
+    Chat(OrchChat),
+    /// Hand work to another node; an agent calls it in its turn, and it takes effect when that has ended well
+    Handoff(OrchHandoff),
     /// Show a run: its status, its nodes, and what it waits for
     Show(OneRun),
     /// Show the events of a run
@@ -32,6 +40,12 @@ pub(crate) enum OrchVerb {
     Doctor(OneRun),
     /// Make the files of a run anew from its ledger; what only this host saw of it is gone then
     Rebuild(OneRun),
+    /// Carry out the turn of a node that is due; only the command of a driver calls it
+    #[command(hide = true)]
+    Turn,
+    /// Carry on after a turn that was cut off; only the command of a driver calls it
+    #[command(hide = true)]
+    Recover,
 }
 
 /// `aynig orch run`.
@@ -48,6 +62,168 @@ pub(crate) struct OrchRun {
 pub(crate) enum OrchRunVerb {
     /// List all runs
     List,
+    /// Make a graph without nodes
+    Create(OrchCreate),
+    /// Let nodes begin no further turn; those under way are ended
+    Pause(OneRun),
+    /// Let a run go on
+    Resume(OneRun),
+    /// End a run; its work stays
+    Stop(OneRun),
+}
+
+/// `aynig orch run create`.
+#[derive(Debug, Args)]
+pub(crate) struct OrchCreate {
+    /// A text for people
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub(crate) label: String,
+
+    /// The commit that work branches begin at
+    #[arg(long, value_name = "REF", default_value = "HEAD")]
+    pub(crate) base: String,
+}
+
+/// `aynig orch node`.
+#[derive(Debug, Args)]
+#[command(disable_help_subcommand = true)]
+pub(crate) struct OrchNode {
+    /// The subcommand
+    #[command(subcommand)]
+    pub(crate) verb: OrchNodeVerb,
+}
+
+/// The subcommands of `aynig orch node`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum OrchNodeVerb {
+    /// Make a node
+    Add(OrchNodeAdd),
+    /// Let a node that has failed begin anew
+    Start(OneNode),
+}
+
+/// `aynig orch node add`.
+#[derive(Debug, Args)]
+pub(crate) struct OrchNodeAdd {
+    /// The node
+    #[command(flatten)]
+    pub(crate) one: OneNode,
+
+    /// Its role
+    #[arg(long, value_name = "ROLE")]
+    pub(crate) role: String,
+
+    /// Its provider: a name of `aynig provider list`
+    #[arg(long, value_name = "NAME")]
+    pub(crate) provider: String,
+
+    /// A text for people [default: the alias]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) label: Option<String>,
+
+    /// The model, as the provider names it
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+
+    /// Whether requests of its program for permission are granted, or denied
+    #[arg(long, value_enum, value_name = "MODE", default_value = "gated")]
+    pub(crate) permissions: Permits,
+}
+
+/// The permissions of a node's program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Permits {
+    /// All requests are granted
+    Skip,
+    /// Requests are denied
+    Gated,
+}
+
+/// A subcommand about one node.
+#[derive(Debug, Args)]
+pub(crate) struct OneNode {
+    /// The run
+    #[arg(value_name = "RUN")]
+    pub(crate) run_name: String,
+
+    /// The alias of the node
+    #[arg(value_name = "ALIAS")]
+    pub(crate) alias: String,
+}
+
+/// `aynig orch edge`.
+#[derive(Debug, Args)]
+#[command(disable_help_subcommand = true)]
+pub(crate) struct OrchEdge {
+    /// The subcommand
+    #[command(subcommand)]
+    pub(crate) verb: OrchEdgeVerb,
+}
+
+/// The subcommands of `aynig orch edge`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum OrchEdgeVerb {
+    /// Let a node hand work to another one
+    Add(OrchEdgeAdd),
+}
+
+/// `aynig orch edge add`.
+#[derive(Debug, Args)]
+pub(crate) struct OrchEdgeAdd {
+    /// The run
+    #[arg(value_name = "RUN")]
+    pub(crate) run_name: String,
+
+    /// The alias of the sender
+    #[arg(value_name = "FROM")]
+    pub(crate) from: String,
+
+    /// The alias of the receiver
+    #[arg(value_name = "TO")]
+    pub(crate) to: String,
+}
+
+/// `aynig orch chat`.
+#[derive(Debug, Args)]
+pub(crate) struct OrchChat {
+    /// The run
+    #[arg(value_name = "RUN")]
+    pub(crate) run_name: String,
+
+    /// The alias of the node, and the text; the text alone goes to the orchestrator
+    #[arg(value_names = ["ALIAS", "TEXT"], num_args = 1..=2, required = true, allow_hyphen_values = true)]
+    pub(crate) words: Vec<String>,
+}
+
+/// `aynig orch handoff`.
+#[derive(Debug, Args)]
+pub(crate) struct OrchHandoff {
+    /// The alias of the receiver
+    #[arg(long, value_name = "ALIAS")]
+    pub(crate) to: String,
+
+    /// The text
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) message: String,
+
+    /// Whether an answer is expected
+    #[arg(long, value_enum, value_name = "WHEN", default_value = "none")]
+    pub(crate) expect: Expects,
+
+    /// The hand-off that this one answers
+    #[arg(long, value_name = "ID")]
+    pub(crate) reply_to: Option<String>,
+}
+
+/// Whether a hand-off expects an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Expects {
+    /// No answer
+    None,
+    /// It may be answered
+    Optional,
+    /// The sender waits for the answer
+    Required,
 }
 
 /// A subcommand about one run.

@@ -110,7 +110,8 @@ pub(crate) fn run(app: &App, arguments: &Flow) -> Result<Exit, Error> {
     }
 }
 
-fn opened<'a>(app: &'a App, repo: &'a Repo) -> Result<Engine<'a>, Error> {
+/// The engine of this host.
+pub(super) fn opened<'a>(app: &'a App, repo: &'a Repo) -> Result<Engine<'a>, Error> {
     engine::open(repo, &app.process, shutdown()?, WATCHDOG, warn)
 }
 
@@ -354,13 +355,15 @@ fn granted_words(
 }
 
 /// Finds a run, after the ledgers were fetched.
-fn found(repo: &Repo, named: &str) -> Result<runs::RunId, Error> {
+/// The run that is meant, after its remote was asked.
+pub(super) fn found(repo: &Repo, named: &str) -> Result<runs::RunId, Error> {
     let authority = authority(repo, None)?;
     runs::update(repo, authority.source()).iter().for_each(|trouble| warn(trouble));
     runs::find(repo, named)
 }
 
-fn attempt(
+/// Carries out an attempt of a driver.
+pub(super) fn attempt(
     app: &App,
     repo: &Repo,
     act: impl FnOnce(

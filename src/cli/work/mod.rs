@@ -8,6 +8,7 @@ pub(crate) mod dry_run;
 pub(crate) mod flow_runs;
 pub(crate) mod land;
 pub(crate) mod next;
+pub(crate) mod orch;
 pub(crate) mod publish;
 pub(crate) mod run;
 pub(crate) mod set_state;

@@ -18,6 +18,11 @@ const MAX_FILE: u64 = 4 * 1024 * 1024;
 pub enum Role {
     /// The prompt of a provider, or the envelope of a planner.
     Prompt,
+    /// The same by blocks, as JSON.
+    #[serde(rename = "prompt.blocks")]
+    PromptBlocks,
+    /// The acts that an agent staged in a turn that failed.
+    Staged,
     /// The replay of earlier turns for a new session.
     Contextpack,
     /// The output of the provider's program.
@@ -52,8 +57,10 @@ pub enum Role {
 
 impl Role {
     /// All roles.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
+        Self::PromptBlocks,
         Self::Prompt,
+        Self::Staged,
         Self::Contextpack,
         Self::RunnerTranscript,
         Self::RunnerFinalResponse,
@@ -76,6 +83,8 @@ impl Role {
     pub fn word(self) -> &'static str {
         match self {
             Self::Prompt => "prompt",
+            Self::PromptBlocks => "prompt.blocks",
+            Self::Staged => "staged",
             Self::Contextpack => "contextpack",
             Self::RunnerTranscript => "runner_transcript",
             Self::RunnerFinalResponse => "runner_final_response",
@@ -104,7 +113,7 @@ impl Role {
     #[must_use]
     pub fn kind(self) -> ArtifactKind {
         match self {
-            Self::Prompt => ArtifactKind::Prompt,
+            Self::Prompt | Self::PromptBlocks => ArtifactKind::Prompt,
             Self::Contextpack => ArtifactKind::Contextpack,
             Self::RunnerTranscript => ArtifactKind::Transcript,
             Self::RunnerStderr
@@ -118,6 +127,7 @@ impl Role {
             | Self::ValidationReport
             | Self::HarnessFixture
             | Self::PlannerDecision
+            | Self::Staged
             | Self::GateRequest
             | Self::GateOutcome => ArtifactKind::Report,
         }
@@ -129,6 +139,8 @@ impl Role {
     pub fn in_ledger(self, outcome: Outcome) -> Option<u64> {
         match self {
             Self::Prompt
+            | Self::PromptBlocks
+            | Self::Staged
             | Self::Contextpack
             | Self::RunnerFinalResponse
             | Self::ValidationReport

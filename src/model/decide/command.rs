@@ -158,6 +158,8 @@ pub struct EndedTurn {
     pub detail: Option<String>,
     /// Whether an outage or a usage limit ended it.
     pub excused: bool,
+    /// The end of a usage limit. No turn begins before it.
+    pub until: Option<Timestamp>,
     /// Its session, for the next turn.
     pub session: Option<String>,
 }

@@ -50,6 +50,7 @@ pub(super) fn end_turn(draft: &mut Draft<'_>, turn: &EndedTurn) -> Result<(), Re
         consumed,
         detail: turn.detail.clone(),
         excused: turn.excused,
+        until: turn.until,
     };
     draft.push_for(id, Body::TurnEnded(end))?;
     let has_failed = draft.node(id)?.turn.as_ref().is_some_and(|last| last.failures >= TURN_TRIES);

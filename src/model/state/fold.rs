@@ -272,7 +272,8 @@ impl State {
             TurnStatus::Failed | TurnStatus::Interrupted => failed,
         };
         let status = end.status.word().to_owned();
-        node.turn = Some(LastTurn { id: end.turn_id, number: end.number, status, failures });
+        node.turn =
+            Some(LastTurn { id: end.turn_id, number: end.number, status, failures, until: end.until });
         self.run.counts.turns = self.run.counts.turns.max(end.number);
         let mut entries = vec![Entry::Node(id), Entry::Run, Entry::Turn(end.number)];
         entries.extend(read.into_iter().map(|number| Entry::Inbox(id, number)));

@@ -181,6 +181,7 @@ fn work(state: &State, (kind, a, b, c): Dice, one: NodeId) -> Command {
                 model: None,
                 detail: None,
                 excused: c.is_multiple_of(5),
+                until: None,
                 session: (c.is_multiple_of(3)).then(|| text(c)),
             }))
         }

@@ -362,6 +362,7 @@ fn turn(node: NodeId, number: u128, status: TurnStatus) -> EndedTurn {
         model: None,
         detail: None,
         excused: false,
+        until: None,
         session: None,
     }
 }

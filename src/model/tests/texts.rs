@@ -48,6 +48,7 @@ fn a_secret_in_any_text_is_found() {
         model: None,
         detail: some(),
         excused: false,
+        until: None,
         session: None,
     };
     let artifact = NewArtifact {

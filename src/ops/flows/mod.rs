@@ -69,7 +69,7 @@ const FLOW: &str = "flow";
 
 /// The driver of a flow run.
 pub fn driver(repo: &Repo, slug: &Slug) -> Result<BranchName, Error> {
-    Ok(DriverBranch::branch_of(&settings::workspace(repo)?.run_prefix, slug)?)
+    Ok(DriverBranch::branch_of(&settings::workspace(repo)?.run_prefix, slug, FLOW)?)
 }
 
 /// The driver of a run as it is known here, with the place that decides it. `None` if it is gone, or decided elsewhere.

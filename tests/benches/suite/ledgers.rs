@@ -210,6 +210,7 @@ fn one_turn(ledger: &mut Ledger<'_>, node: NodeId, number: usize) {
         model: Some("a-model".to_owned()),
         detail: None,
         excused: false,
+        until: None,
         session: None,
     };
     ledger.operate(&at, &[Request::EndTurn(Box::new(ended))], &[]).expect("the end");

@@ -13,7 +13,7 @@ use aynig::ops::runs::doctor::{Report, examine};
 use aynig::ops::runs::{self, Listed, Projection, Run, RunId, Shown};
 use aynig::words::pluralize;
 
-use crate::cli::args::{Orch, OrchRunVerb, OrchVerb};
+use crate::cli::args::{Orch, OrchVerb};
 use crate::cli::exit::Exit;
 use crate::cli::ui;
 use crate::cli::ui::signals;
@@ -30,13 +30,17 @@ pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
         }
     }
     match &arguments.verb {
-        OrchVerb::Run(verb) => match verb.verb {
-            OrchRunVerb::List => list(&repo, json),
-        },
+        OrchVerb::Run(_) => list(&repo, json),
         OrchVerb::Show(one) => show(&repo, &one.run_name, json),
         OrchVerb::Events(options) => events::events(&repo, options, json),
         OrchVerb::Doctor(one) => doctor(&repo, &one.run_name, json),
         OrchVerb::Rebuild(one) => rebuild(&repo, &one.run_name, json),
+        OrchVerb::Node(_)
+        | OrchVerb::Edge(_)
+        | OrchVerb::Chat(_)
+        | OrchVerb::Handoff(_)
+        | OrchVerb::Turn
+        | OrchVerb::Recover => unreachable!("they change runs"),
     }
 }
 

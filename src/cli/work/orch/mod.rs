@@ -1,0 +1,135 @@
+//! `aynig orch`: changes graphs, carries out the turns of their nodes, and hands the verbs that only show on to
+//! [`crate::cli::look::orch`].
+
+use serde_json::json;
+
+use aynig::git::Repo;
+use aynig::model::decide::Decided;
+use aynig::model::message::Expectation;
+use aynig::model::run::RunStatus;
+use aynig::ops::app::App;
+use aynig::ops::engine;
+use aynig::ops::error::Error;
+use aynig::ops::flow::base;
+use aynig::ops::graphs::{self, NewNode};
+
+use super::flow_runs::{attempt, found, opened};
+use crate::cli::args::{
+    Expects, Orch, OrchChat, OrchCreate, OrchEdgeVerb, OrchHandoff, OrchNodeVerb, OrchRunVerb, OrchVerb,
+    Permits,
+};
+use crate::cli::exit::Exit;
+use crate::cli::look::orch as look;
+use crate::cli::ui;
+use crate::cli::ui::signals::authority;
+use crate::cli::ui::{STRONG, styled};
+
+/// Runs the subcommand.
+pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
+    let (repo, json) = (app.repo(), arguments.json);
+    let engine = || opened(app, &repo);
+    match &arguments.verb {
+        OrchVerb::Turn => attempt(app, &repo, |engine, attempt| engine.turn(attempt)),
+        OrchVerb::Recover => attempt(app, &repo, |engine, attempt| engine.recover_turn(attempt)),
+        OrchVerb::Run(run) => match &run.verb {
+            OrchRunVerb::List => look::run(app, arguments),
+            OrchRunVerb::Create(options) => create(app, &repo, options, json),
+            OrchRunVerb::Pause(one) => status(app, &repo, (&one.run_name, json), RunStatus::Paused),
+            OrchRunVerb::Resume(one) => status(app, &repo, (&one.run_name, json), RunStatus::Running),
+            OrchRunVerb::Stop(one) => status(app, &repo, (&one.run_name, json), RunStatus::Stopped),
+        },
+        OrchVerb::Node(node) => match &node.verb {
+            OrchNodeVerb::Add(options) => {
+                let run = found(&repo, &options.one.run_name)?;
+                let new = NewNode {
+                    alias: &options.one.alias,
+                    role: &options.role,
+                    provider: &options.provider,
+                    label: options.label.as_deref(),
+                    model: options.model.as_deref(),
+                    skips: options.permissions == Permits::Skip,
+                };
+                changed(&graphs::add_node(&engine()?, run, &new)?, json)
+            }
+            OrchNodeVerb::Start(one) => {
+                let run = found(&repo, &one.run_name)?;
+                changed(&graphs::start_node(&engine()?, run, &one.alias)?, json)
+            }
+        },
+        OrchVerb::Edge(edge) => match &edge.verb {
+            OrchEdgeVerb::Add(options) => {
+                let run = found(&repo, &options.run_name)?;
+                changed(&graphs::add_edge(&engine()?, run, &options.from, &options.to)?, json)
+            }
+        },
+        OrchVerb::Chat(options) => chat(app, &repo, options, json),
+        OrchVerb::Handoff(options) => hand_off(app, &repo, options),
+        OrchVerb::Show(_) | OrchVerb::Events(_) | OrchVerb::Doctor(_) | OrchVerb::Rebuild(_) => {
+            look::run(app, arguments)
+        }
+    }
+}
+
+fn create(app: &App, repo: &Repo, options: &OrchCreate, json: bool) -> Result<Exit, Error> {
+    let base = base(repo, &options.base)?;
+    let place = engine::place(authority(repo, None)?.source());
+    let made = graphs::create(&opened(app, repo)?, place, &options.label, base)?;
+    let (slug, run) = (made.slug.to_string(), made.run.to_string());
+    if json {
+        ui::answer_json(&json!({
+            "runId": run,
+            "slug": slug,
+            "baseRef": made.base_ref,
+            "baseSha": made.base_sha,
+            "decidedBy": made.decided_by.as_ref().map(ToString::to_string),
+            "replicate": made.replicate.word(),
+        }));
+        return Ok(Exit::Done);
+    }
+    ui::answer(&format!("{}  {run}", styled(STRONG, &slug)));
+    ui::remark(&format!("next  `aynig orch node add {slug} ALIAS --role ROLE --provider NAME`"));
+    Ok(Exit::Done)
+}
+
+fn status(app: &App, repo: &Repo, (named, json): (&str, bool), to: RunStatus) -> Result<Exit, Error> {
+    let run = found(repo, named)?;
+    changed(&graphs::set_status(&opened(app, repo)?, run, to)?, json)
+}
+
+fn chat(app: &App, repo: &Repo, options: &OrchChat, json: bool) -> Result<Exit, Error> {
+    let (to, text) = match options.words.as_slice() {
+        [to, text] => (Some(to.as_str()), text.as_str()),
+        words => (None, words.first().map(String::as_str).unwrap_or_default()),
+    };
+    let run = found(repo, &options.run_name)?;
+    changed(&graphs::chat(&opened(app, repo)?, run, to, text)?, json)
+}
+
+fn hand_off(app: &App, repo: &Repo, options: &OrchHandoff) -> Result<Exit, Error> {
+    let expectation = match options.expect {
+        Expects::None => Expectation::None,
+        Expects::Optional => Expectation::Optional,
+        Expects::Required => Expectation::Required,
+    };
+    let answers = (expectation, options.reply_to.as_deref());
+    let staged = graphs::hand_off(&opened(app, repo)?, &options.to, &options.message, answers)?;
+    ui::answer_json(&json!({ "id": staged.number, "staged": true }));
+    Ok(Exit::Done)
+}
+
+/// Prints the run after an operation.
+fn changed(decided: &Decided, json: bool) -> Result<Exit, Error> {
+    let run = &decided.state.run;
+    let is_changed = !decided.events.is_empty();
+    if json {
+        let (id, status) = (run.id, run.status.word());
+        ui::answer_json(&json!({ "runId": id, "slug": run.slug, "status": status, "changed": is_changed }));
+        return Ok(Exit::Done);
+    }
+    if !is_changed {
+        ui::remark(&format!("run {} is so already", run.slug));
+    } else {
+        ui::remark(&format!("run {} is {}; `aynig run` carries out its turns", run.slug, run.status.word()));
+    }
+    Ok(Exit::Done)
+}

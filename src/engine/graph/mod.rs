@@ -1,0 +1,27 @@
+//! The graph engine: carries out operations of people on graphs, and the turns of their nodes (CONTRACT.md §22).
+//!
+//! # Theory of operation
+//!
+//! Each node has a driver and a workspace of its own, both with its alias as the name. A message is one operation of the
+//! ledger, which wakes the receiver's driver in the same transaction. A turn is an attempt of that driver: it reads the
+//! inbox, runs the node's provider, and ends in one operation, which removes what was read from the inbox and declares the
+//! driver's next state.
+//!
+//! Invariant: the declared state of a driver follows from the ledger ([`crate::orch::due`]). A driver under a lease is
+//! left alone: whoever ends the lease reads the ledger again.
+//!
+//! | file | contains |
+//! |---|---|
+//! | [`operate`] | operations, and the drivers that they wake |
+//! | [`start`] | makes a graph |
+//! | [`turn`] | one attempt of a node's driver |
+//! | `settle` | the operation that ends it |
+//! | [`staged`] | the acts of an agent in its turn |
+//! | [`recover`] | after an attempt that was cut off or interrupted |
+
+pub mod operate;
+pub mod recover;
+mod settle;
+pub mod staged;
+pub mod start;
+pub mod turn;

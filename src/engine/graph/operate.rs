@@ -1,0 +1,247 @@
+//! Operations on a graph: commands, and the drivers that they wake, in one transaction (CONTRACT 22.2).
+//!
+//! Invariant: an operation and the wake-ups that follow from it land together or not at all. A driver is moved from
+//! exactly the commit that was read; one under a lease is not moved, since the end of that lease reads the ledger anew.
+
+use std::collections::BTreeMap;
+
+use crate::clock;
+use crate::contract::head::Head;
+use crate::contract::ids::{BranchName, CommitId, StateName};
+use crate::contract::parking::{Parking, parking};
+use crate::git::RefChange;
+use crate::git::remote::PATIENCE;
+use crate::ledger::{Ledger, LedgerError, Place};
+use crate::model::by::By;
+use crate::model::decide::{Command, Decided, Op};
+use crate::model::ids::{NodeId, RunId};
+use crate::model::node::Node;
+use crate::model::run::RunKind;
+use crate::model::state::State;
+use crate::model::time::Timestamp;
+use crate::orch::due::{Due, PAUSES, Rest, due};
+use crate::words::pluralize;
+use crate::workspace::refusal::{Refusal, Why};
+
+use crate::engine::driver::{Driver, IDLE, Next, TURN};
+use crate::engine::{Engine, Moved, now, open, remote_of};
+
+/// How often an operation is worked out anew.
+const TRIES: u32 = 100;
+
+/// A driver that an operation moves.
+pub(super) struct Move<'a> {
+    pub(super) driver: Driver<'a>,
+    pub(super) before: Option<CommitId>,
+    pub(super) new: CommitId,
+}
+
+impl Move<'_> {
+    pub(super) fn change(&self) -> RefChange {
+        RefChange { name: self.driver.branch.full_ref(), expected: self.before, new: Some(self.new) }
+    }
+}
+
+/// The declared state of a driver, as far as it matters for a wake-up.
+enum Standing {
+    /// There is none.
+    Missing,
+    /// It is under a lease, or its attempt was cut off: whoever ends that reads the ledger.
+    Held,
+    /// It rests in this state, until this time in seconds since 1970.
+    Rests(StateName, Option<i64>),
+    /// It declares nothing that can be used.
+    Unusable,
+}
+
+impl Engine<'_> {
+    /// Opens the ledger of a graph, as the place of decision has it now.
+    pub fn graph(&self, run: RunId) -> Result<Ledger<'_>, Refusal> {
+        let ledger = open(self.repo, run)?;
+        let state = &ledger.tip().state.run;
+        if state.kind != RunKind::Graph {
+            let message = format!("run {} is a flow, and no graph; nothing was changed", state.slug);
+            return Err(Refusal::new(Why::Usage, message).hint("`aynig flow --help` is about flows"));
+        }
+        Ok(ledger)
+    }
+
+    /// Carries out commands on a graph, all or none, and wakes the drivers of nodes that are due by them.
+    pub fn operate(
+        &self,
+        ledger: &mut Ledger<'_>,
+        commands: &[Command],
+        by: &By,
+    ) -> Result<Decided, Refusal> {
+        let op = self.op_by(by.clone())?;
+        for _ in 0..TRIES {
+            let before = ledger.tip().state.clone();
+            let after = match ledger.decide(commands, &op) {
+                Ok(decided) => decided.state,
+                Err(error) => return Err(error.into()),
+            };
+            let moves = self.woken(ledger, (&before, &after), None)?;
+            let refs: Vec<RefChange> = moves.iter().map(Move::change).collect();
+            match ledger.operate_on_this(&op, commands, &refs) {
+                Ok(operated) => {
+                    self.announce(ledger, &moves);
+                    return Ok(operated.decided);
+                }
+                Err(LedgerError::Moved { .. } | LedgerError::Fenced { .. }) => ledger.refresh()?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let slug = &ledger.tip().state.run.slug;
+        Err(Refusal::new(Why::Conflict, format!("run {slug} moves all the time; nothing was changed"))
+            .hint("try again"))
+    }
+
+    /// The drivers that an operation moves, except the one of `own`: those of nodes that are new, and of nodes that have a
+    /// turn by it.
+    pub(super) fn woken<'d>(
+        &'d self,
+        ledger: &Ledger<'_>,
+        (before, after): (&State, &State),
+        own: Option<NodeId>,
+    ) -> Result<Vec<Move<'d>>, Refusal> {
+        let at = now()?;
+        let mut wanted: Vec<(&Node, Next)> = Vec::new();
+        for node in after.nodes.values().filter(|node| Some(node.id) != own) {
+            let is_new = !before.nodes.contains_key(&node.id);
+            let is_due = due(after, node.id, at, &PAUSES);
+            let changed = is_due != due(before, node.id, at, &PAUSES);
+            let has_turn = matches!(is_due, Due::Turn { .. } | Due::Later(_));
+            if is_new || (changed && has_turn) {
+                wanted.push((node, next_of(after, node.id, at)));
+            }
+        }
+        let drivers = wanted.iter().map(|(node, _)| self.driver_named(ledger, node.alias.as_str()));
+        let drivers = drivers.collect::<Result<Vec<_>, _>>()?;
+        let heads = self.heads(ledger.place(), &drivers)?;
+        let mut moves = Vec::new();
+        for (driver, (_, next)) in drivers.into_iter().zip(wanted) {
+            let head = heads.get(&driver.branch).copied();
+            if !is_behind(&self.standing(head)?, &next) {
+                continue;
+            }
+            let new = driver.commit(head, &next, None)?;
+            moves.push(Move { driver, before: head, new });
+        }
+        Ok(moves)
+    }
+
+    /// The newest commits of drivers at the place of decision.
+    fn heads(
+        &self,
+        place: &Place,
+        drivers: &[Driver<'_>],
+    ) -> Result<BTreeMap<BranchName, CommitId>, Refusal> {
+        let because = |error: &dyn std::error::Error| Refusal::because("ask for the drivers", error);
+        match remote_of(place) {
+            _ if drivers.is_empty() => Ok(BTreeMap::new()),
+            None => {
+                let known = drivers.iter().map(|driver| Ok((driver.branch.clone(), driver.known()?)));
+                let known = known.collect::<Result<Vec<_>, Refusal>>()?;
+                Ok(known.into_iter().filter_map(|(branch, head)| Some((branch, head?))).collect())
+            }
+            Some(remote) => {
+                let branches: Vec<BranchName> = drivers.iter().map(|driver| driver.branch.clone()).collect();
+                let remotes = |error: &dyn std::error::Error| Refusal { why: Why::Remote, ..because(error) };
+                let asked =
+                    self.repo.ask_remote(remote, &branches, PATIENCE).map_err(|error| remotes(&error))?;
+                let missing = asked.iter().filter(|(_, head)| self.repo.commit(**head).is_err());
+                let missing: Vec<BranchName> = missing.map(|(branch, _)| branch.clone()).collect();
+                if !missing.is_empty() {
+                    self.repo.fetch_some(remote, &missing, PATIENCE).map_err(|error| remotes(&error))?;
+                }
+                Ok(asked.into_iter().collect())
+            }
+        }
+    }
+
+    fn standing(&self, head: Option<CommitId>) -> Result<Standing, Refusal> {
+        let Some(head) = head else { return Ok(Standing::Missing) };
+        let stored = self.repo.commit(head);
+        let stored = stored.map_err(|error| Refusal::because("read a driver", &error))?;
+        Ok(match Head::read(&stored.facts()) {
+            Head::Working(_) => Standing::Held,
+            Head::Ready(event) if event.state.is_stalled() => Standing::Held,
+            Head::Ready(event) => {
+                let until = match parking(&event.message.trailers, clock::wall_seconds()) {
+                    Parking::Until(at) => Some(at),
+                    Parking::Over => None,
+                    Parking::Unreadable(_) => return Ok(Standing::Unusable),
+                };
+                Standing::Rests(event.state, until)
+            }
+            Head::Invalid(_) | Head::Unmanaged => Standing::Unusable,
+        })
+    }
+
+    /// Notes the drivers that were moved, and reports them to whoever waits for that.
+    pub(super) fn announce(&self, ledger: &Ledger<'_>, moves: &[Move<'_>]) {
+        for one in moves {
+            one.driver.note(one.new);
+            (self.moved)(&Moved {
+                branch: &one.driver.branch,
+                remote: remote_of(&one.driver.place),
+                commit: one.new,
+                previous: self.state_before(one.before),
+                run: &ledger.tip().state,
+            });
+        }
+    }
+
+    /// An operation of a node in its turn.
+    pub(super) fn op_of_node(&self, node: NodeId) -> Result<Op, Refusal> {
+        self.op_by(By::Node { node, runner: self.repo.runner_id().to_owned() })
+    }
+}
+
+/// Whether a driver has to be moved to `next`.
+fn is_behind(standing: &Standing, next: &Next) -> bool {
+    match standing {
+        Standing::Held => false,
+        Standing::Missing | Standing::Unusable => true,
+        Standing::Rests(state, until) => state.as_str() != next.state || *until != next.not_before,
+    }
+}
+
+/// The state of the driver of a node that was removed.
+pub(super) fn removed() -> Next {
+    let subject = format!("{IDLE}: the node was removed");
+    Next { state: IDLE, subject, ..Next::default() }
+}
+
+/// The state of a node's driver that follows from the ledger.
+pub(super) fn next_of(state: &State, id: NodeId, at: Timestamp) -> Next {
+    let slug = &state.run.slug;
+    let alias = state.nodes.get(&id).map(|node| node.alias.to_string()).unwrap_or_default();
+    let rests = |words: String, waits_for: Option<String>| Next {
+        state: IDLE,
+        subject: format!("{IDLE}: {words}"),
+        waits_for,
+        ..Next::default()
+    };
+    match due(state, id, at, &PAUSES) {
+        Due::Turn { read } => {
+            let subject = format!("{TURN}: {alias} has {}", pluralize(read.len(), "unread item"));
+            Next { state: TURN, subject, ..Next::default() }
+        }
+        Due::Later(when) => {
+            let second = when.millis().div_euclid(1_000) + i64::from(when.millis().rem_euclid(1_000) > 0);
+            let subject = format!("{TURN}: {alias} is tried again at {when}");
+            Next { state: TURN, subject, not_before: Some(second), ..Next::default() }
+        }
+        Due::Rest(Rest::Removed) => removed(),
+        Due::Rest(Rest::Run(status)) => rests(format!("the run is {}", status.word()), None),
+        Due::Rest(Rest::Failed) => rests(
+            format!("{alias} has failed"),
+            Some(format!("`aynig orch chat {slug} {alias} TEXT`, or `aynig orch node start {slug} {alias}`")),
+        ),
+        Due::Rest(Rest::Asks) => {
+            rests(format!("{alias} asks for approval"), Some("`aynig orch approvals`".to_owned()))
+        }
+        Due::Rest(Rest::Nothing) => rests(format!("{alias} has read everything"), None),
+    }
+}

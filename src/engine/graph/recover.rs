@@ -1,0 +1,148 @@
+//! Turns that did not record themselves: their attempt was cut off, or their runner was stopped (CONTRACT 22.5).
+//!
+//! Invariant: each such turn is recorded once, and has read nothing. Its work is saved, and its worktree put back, on the
+//! host that has it.
+
+use crate::engine::Engine;
+use crate::engine::attempt::{Attempt, Ended};
+use crate::engine::leases::{ago, held_below};
+use crate::ledger::Ledger;
+use crate::model::decide::{Command, EndedTurn};
+use crate::model::ids::{StepId, TurnId};
+use crate::model::node::Node;
+use crate::model::run::Usage;
+use crate::model::step::{Opcode, TurnStatus};
+use crate::model::time::Timestamp;
+use crate::workspace::Awaited;
+use crate::workspace::refusal::{Refusal, Why};
+
+use super::settle::Over;
+use super::turn::Of;
+
+/// The details of a turn that was interrupted, and of one that was cut off.
+const INTERRUPTED: &str = "its runner was stopped";
+const CUT_OFF: &str = "its attempt was cut off";
+
+impl Engine<'_> {
+    /// Carries on after an attempt of a node's driver that was cut off.
+    pub fn recover_turn(&self, attempt: &Attempt) -> Result<Ended, Refusal> {
+        self.carry_on_node(attempt).or_else(|refusal| self.before_work(attempt, refusal))
+    }
+
+    fn carry_on_node(&self, attempt: &Attempt) -> Result<Ended, Refusal> {
+        let (mut ledger, driver, node) = self.opened_node(attempt)?;
+        let run = ledger.tip().state.run.clone();
+        let mut over = Over::default();
+        let id = node.as_ref().map(|node| node.id);
+        if let Some(node) = &node {
+            let name = node.alias.as_str();
+            if let Some(Awaited::Step(why)) = self.workspaces.waits_beside(&run.id.to_string(), name)? {
+                // That ends by itself.
+                return Ok(Ended::Unable(why));
+            }
+            over.lost = self.interrupted_turns(&mut ledger, node, attempt)?;
+            let lost = self.lost_attempt(&attempt.branch, attempt.trigger)?;
+            if let Some(turn) = TurnId::parse(&lost).filter(|turn| !is_recorded(node, *turn)) {
+                let lived =
+                    held_below(self.repo, attempt.trigger).into_iter().find(|held| held.attempt == lost);
+                let started = ago(lived.map(|held| held.lived).unwrap_or_default())?;
+                let noted =
+                    self.noted(&run, name)?.map(|(_, words)| format!("; {words}")).unwrap_or_default();
+                let why = format!("{CUT_OFF}{noted}");
+                let usage = self.usage_of_killed(&mut ledger, node, &lost, (started, &why))?;
+                let failed = (TurnStatus::Failed, why);
+                over.lost.push(unrecorded_turn(node, turn, started, failed, usage));
+            }
+            let found = match self.workspaces.find(format!("{}/{name}", run.slug).as_ref()) {
+                // Nothing lies here.
+                Err(refusal) if refusal.why == Why::NotFound => None,
+                found => Some(found?),
+            };
+            if let Some(context) = found {
+                over.workspace = Some((self.salvage(&ledger, None, context)?, Vec::new()));
+            }
+        }
+        self.settle(&mut ledger, (&driver, id, attempt), &over).map(Ended::Declared)
+    }
+
+    /// Records the turns whose runners were stopped, below the commit that caused this attempt.
+    pub(super) fn record_lost_turns(&self, ledger: &mut Ledger<'_>, of: &Of<'_>) -> Result<(), Refusal> {
+        let lost = self.interrupted_turns(ledger, &of.node, of.attempt)?;
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let commands: Vec<Command> = lost.into_iter().map(|turn| Command::EndTurn(Box::new(turn))).collect();
+        ledger.operate(&self.op_of_node(of.node.id)?, &commands, &[])?;
+        Ok(())
+    }
+
+    fn interrupted_turns(
+        &self,
+        ledger: &mut Ledger<'_>,
+        node: &Node,
+        attempt: &Attempt,
+    ) -> Result<Vec<EndedTurn>, Refusal> {
+        let mut lost = held_below(self.repo, attempt.trigger);
+        lost.retain(|held| held.is_interrupted);
+        // What comes before the last recorded turn is recorded as well.
+        let known = node.turn.as_ref().map(|last| last.id.to_string());
+        lost.truncate(
+            lost.iter().position(|held| Some(&held.attempt) == known.as_ref()).unwrap_or(lost.len()),
+        );
+        let mut turns = Vec::new();
+        for held in lost.into_iter().rev() {
+            let Some(turn) = TurnId::parse(&held.attempt) else { continue };
+            let started = ago(held.lived)?;
+            let usage = self.usage_of_killed(ledger, node, &held.attempt, (started, INTERRUPTED))?;
+            let how = (TurnStatus::Interrupted, INTERRUPTED.to_owned());
+            turns.push(unrecorded_turn(node, turn, started, how, usage));
+        }
+        Ok(turns)
+    }
+
+    /// Seals what an attempt left on this host. Returns what it is known to have used.
+    fn usage_of_killed(
+        &self,
+        ledger: &mut Ledger<'_>,
+        node: &Node,
+        lost: &str,
+        (started, why): (Timestamp, &str),
+    ) -> Result<Option<Usage>, Refusal> {
+        let name = node.alias.as_str();
+        // The files of another one are on its host.
+        if self.marked(ledger.tip().state.run.id, name).as_deref() != Some(lost) {
+            return Ok(None);
+        }
+        let step = StepId::parse(name).map_err(|error| Refusal::new(Why::Failed, error.to_string()))?;
+        let (usage, _) = self.killed_record(ledger, (&step, Opcode::RunAgent), u64::MAX, (started, why))?;
+        Ok(usage)
+    }
+}
+
+fn is_recorded(node: &Node, turn: TurnId) -> bool {
+    node.turn.as_ref().is_some_and(|last| last.id == turn)
+}
+
+/// A turn that did not record itself.
+fn unrecorded_turn(
+    node: &Node,
+    turn: TurnId,
+    started_at: Timestamp,
+    (status, detail): (TurnStatus, String),
+    usage: Option<Usage>,
+) -> EndedTurn {
+    EndedTurn {
+        node: node.id,
+        turn,
+        status,
+        started_at,
+        consumed: Vec::new(),
+        last_words: None,
+        usage,
+        model: None,
+        detail: Some(detail),
+        excused: false,
+        until: None,
+        session: None,
+    }
+}

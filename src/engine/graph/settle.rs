@@ -1,0 +1,192 @@
+//! The operation that ends an attempt of a node's driver, and the driver's next state (CONTRACT 22.3).
+//!
+//! Invariant: the next state follows from the ledger as this very operation leaves it. If the ledger or another node's
+//! driver moved meanwhile, all of it is worked out anew; if the lease is lost, nothing is written.
+
+use serde_json::{Map, json};
+
+use crate::clock;
+use crate::contract::ids::AttemptId;
+use crate::crashpoint::{Point, reach};
+use crate::engine::agent::until_of_limit;
+use crate::engine::attempt::Attempt;
+use crate::engine::conclude::Holder;
+use crate::engine::driver::{Driver, Next, TURN};
+use crate::engine::{Engine, now};
+use crate::git::RefChange;
+use crate::ledger::{Ledger, LedgerError};
+use crate::model::decide::{Command, EndedTurn, Halt, NewArtifact, Op};
+use crate::model::ids::{NodeId, TurnId};
+use crate::model::step::TurnStatus;
+use crate::model::time::Timestamp;
+use crate::provider::{self, How};
+use crate::workspace::context::Context;
+use crate::workspace::refusal::{Refusal, Why};
+
+use super::operate::{Move, next_of};
+use super::staged::{Act, commands};
+
+/// How often the end of an attempt is worked out anew.
+const TRIES: u32 = 100;
+
+/// The pause after a program that asked for a later try, in seconds.
+const LATER: i64 = 60;
+
+/// The result of an attempt of a node's driver.
+#[derive(Debug, Default)]
+pub(super) struct Over {
+    /// The turn.
+    pub(super) turn: Option<EndedTurn>,
+    /// Turns before it that did not record themselves.
+    pub(super) lost: Vec<EndedTurn>,
+    /// The artifacts of the turn.
+    pub(super) artifacts: Vec<NewArtifact>,
+    /// The staged acts of the turn, if it completed.
+    pub(super) acts: Vec<Act>,
+    /// The workspace that it changed, with repairs of it in words.
+    pub(super) workspace: Option<(Context, Vec<String>)>,
+    /// When the driver is due again, in seconds since 1970, and what it waits for. `None`: it follows from the ledger.
+    pub(super) parked: Option<(i64, String)>,
+    /// Why the run pauses.
+    pub(super) halt: Option<String>,
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone)]
+pub(super) struct End {
+    pub(super) status: TurnStatus,
+    pub(super) detail: Option<String>,
+    pub(super) excused: bool,
+    pub(super) until: Option<Timestamp>,
+}
+
+impl End {
+    /// The end of a turn whose program ended so.
+    pub(super) fn of(ended: &provider::Ended) -> Self {
+        let at = |second: i64| Timestamp::from_millis(second.saturating_mul(1_000));
+        let why = Some(ended.evidence.clone());
+        let failed = Self { status: TurnStatus::Failed, detail: why, excused: ended.outage, until: None };
+        match &ended.how {
+            How::Completed => {
+                Self { status: TurnStatus::Completed, detail: None, excused: false, until: None }
+            }
+            How::Stopped(_) => Self { status: TurnStatus::Interrupted, ..failed },
+            How::Limited { until, .. } => Self { excused: true, until: at(until_of_limit(*until)), ..failed },
+            How::Later => {
+                let until = at(clock::wall_seconds().saturating_add(LATER));
+                Self { excused: true, until, ..failed }
+            }
+            How::Failed
+            | How::TimedOut(_)
+            | How::Idle(_)
+            | How::Asked(_)
+            | How::Parked { .. }
+            | How::Unavailable(_) => failed,
+        }
+    }
+
+    /// It failed for this reason, although the agent came to its end.
+    pub(super) fn fails(&mut self, why: String) {
+        *self = Self { status: TurnStatus::Failed, detail: Some(why), excused: false, until: None };
+    }
+}
+
+impl Engine<'_> {
+    /// Writes the end, and moves the driver to what follows, with the drivers that it wakes.
+    pub(super) fn settle(
+        &self,
+        ledger: &mut Ledger<'_>,
+        (driver, node, attempt): (&Driver<'_>, Option<NodeId>, &Attempt),
+        over: &Over,
+    ) -> Result<Next, Refusal> {
+        let op = match node {
+            Some(node) => self.op_of_node(node)?,
+            None => self.op()?,
+        };
+        let mut head = driver.known()?;
+        for _ in 0..TRIES {
+            let expected = self.held(driver, &mut head, Holder::Attempt(&attempt.id))?;
+            let (commands, refs) = self.commands_of(ledger, node, over, &op)?;
+            let before = ledger.tip().state.clone();
+            let after = ledger.decide(&commands, &op)?.state;
+            let mut next = match node {
+                Some(node) => next_of(&after, node, now()?),
+                None => super::operate::removed(),
+            };
+            if let Some((until, why)) = over.parked.as_ref().filter(|_| next.state == TURN) {
+                next.not_before = Some(*until);
+                next.subject = format!("{TURN}: waits: {why}");
+            }
+            let attempt_id = AttemptId::parse(attempt.id.as_bytes());
+            let new = driver.commit(expected, &next, attempt_id)?;
+            let own = RefChange { name: driver.branch.full_ref(), expected, new: Some(new) };
+            let moves = self.woken(ledger, (&before, &after), node)?;
+            let woken = moves.iter().map(Move::change);
+            let beside: Vec<RefChange> =
+                std::iter::once(own).chain(woken).chain(refs.iter().cloned()).collect();
+            reach(Point::StepDecided);
+            match ledger.operate_on_this(&op, &commands, &beside) {
+                Ok(_) => {
+                    reach(Point::StepEnded);
+                    self.note_moved(ledger, driver, (expected, Some(new)));
+                    self.announce(ledger, &moves);
+                    if let Some((context, _)) = &over.workspace {
+                        self.workspaces.settled_with(context, &refs);
+                    }
+                    return Ok(next);
+                }
+                Err(LedgerError::Moved { .. } | LedgerError::Fenced { .. }) => {
+                    head = None;
+                    ledger.refresh()?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Refusal::new(Why::Conflict, format!("{} moves all the time; nothing was changed", driver.branch)))
+    }
+
+    /// The commands of an end on the newest known state, and the refs that move with its workspace. A turn whose staged acts
+    /// are refused by now has failed.
+    fn commands_of(
+        &self,
+        ledger: &Ledger<'_>,
+        node: Option<NodeId>,
+        over: &Over,
+        op: &Op,
+    ) -> Result<(Vec<Command>, Vec<RefChange>), Refusal> {
+        let (owed, refs) = match &over.workspace {
+            Some((context, repairs)) => self.workspaces.owed(ledger, context, repairs)?,
+            None => (Vec::new(), Vec::new()),
+        };
+        let state = &ledger.tip().state;
+        let Some(node) = node.filter(|node| state.nodes.contains_key(node)) else { return Ok((owed, refs)) };
+        let mut all = Vec::new();
+        let mut turn = over.turn.clone();
+        match commands(ledger, node, &over.acts, op) {
+            // They come first: the ids of what they make follow from their places.
+            Ok(acts) => all.extend(acts),
+            Err(refusal) => {
+                if let Some(turn) = &mut turn {
+                    turn.status = TurnStatus::Failed;
+                    turn.consumed = Vec::new();
+                    turn.detail = Some(format!("what it staged cannot be carried out: {}", refusal.message));
+                }
+            }
+        }
+        all.extend(owed);
+        all.extend(over.artifacts.iter().cloned().map(Command::AddArtifact));
+        let turns = over.lost.iter().cloned().chain(turn);
+        all.extend(turns.map(|turn| Command::EndTurn(Box::new(turn))));
+        if let Some(why) = &over.halt {
+            let evidence =
+                Map::from_iter([("nodeId".to_owned(), json!(node)), ("why".to_owned(), json!(why))]);
+            all.push(Command::Halt(Halt::Stalled(evidence)));
+        }
+        Ok((all, refs))
+    }
+}
+
+/// An artifact of a turn.
+pub(super) fn of_turn(artifact: NewArtifact, turn: TurnId) -> NewArtifact {
+    NewArtifact { turn: Some(turn), ..artifact }
+}

@@ -1,0 +1,450 @@
+//! One attempt of a node's driver: a turn of its agent, from the inbox to the operation that ends it (CONTRACT 22.3).
+//!
+//! Invariant: only a turn that completed has read its inbox and carries out what its agent staged. Whatever ends a turn
+//! otherwise leaves the inbox as it is, so the next turn reads all of it.
+
+use std::ffi::OsString;
+
+use crate::clock::{self, Stopwatch};
+use crate::contract::ids::CommitId;
+use crate::crashpoint::{Point, reach};
+use crate::engine::agent::{posture, record_turn};
+use crate::engine::attempt::{Attempt, Ended, Work, interrupted, name_of, no_driver, unrecorded};
+use crate::engine::course::{Carried, Course};
+use crate::engine::driver::{Driver, Next};
+use crate::engine::hear::Hearing;
+use crate::engine::policy::Rules;
+use crate::engine::record::{self, ProviderUsed, Recorder, Role};
+use crate::engine::salvage::{head_of, last_turn};
+use crate::engine::session::Begun as Session;
+use crate::engine::{Engine, Stirred, now};
+use crate::flow::document::{Approval, Execution};
+use crate::ledger::{Ledger, Masks};
+use crate::model::decide::texts::cut;
+use crate::model::decide::{EndedTurn, NewArtifact};
+use crate::model::ids::{MessageId, StepId, TurnId};
+use crate::model::message::MAX_MESSAGE;
+use crate::model::node::{CliPermissions, Node};
+use crate::model::run::GlobalMode;
+use crate::model::step::{Opcode, Outcome, TurnStatus};
+use crate::model::time::Timestamp;
+use crate::orch::due::{Due, PAUSES, due};
+use crate::orch::prompt::{blocks, full};
+use crate::provider::{self, How, Ids, Posture, Turn};
+use crate::workspace::context::Context;
+use crate::workspace::refusal::{Refusal, Why};
+use crate::workspace::{Awaited, Begun, unsettled_words};
+
+use super::settle::{End, Over};
+use super::staged::{Act, Hand, commands};
+
+/// How long a turn waits for another one on this host, in seconds.
+const BESIDE: i64 = 5;
+
+/// The files of a prompt.
+const FULL: &str = "prompt.full.txt";
+const BLOCKS: &str = "prompt.blocks.json";
+
+/// The agent's program has ended.
+struct Ran {
+    ended: provider::Ended,
+    carried: Carried,
+}
+
+/// A turn of a node.
+pub(super) struct Of<'a> {
+    pub(super) node: Node,
+    pub(super) turn: TurnId,
+    pub(super) attempt: &'a Attempt,
+    pub(super) driver: &'a Driver<'a>,
+}
+
+impl Engine<'_> {
+    /// Carries out a turn of the node of a driver, if one is due, and declares what follows.
+    pub fn turn(&self, attempt: &Attempt) -> Result<Ended, Refusal> {
+        self.turn_or_rest(attempt).or_else(|refusal| self.before_work(attempt, refusal))
+    }
+
+    fn turn_or_rest(&self, attempt: &Attempt) -> Result<Ended, Refusal> {
+        let (mut ledger, driver, node) = self.opened_node(attempt)?;
+        let state = &ledger.tip().state;
+        let at = now()?;
+        let due = node.as_ref().map(|node| due(state, node.id, at, &PAUSES));
+        let (Some(node), Some(Due::Turn { read })) = (&node, due) else {
+            let node = node.map(|node| node.id);
+            let settled = self.settle(&mut ledger, (&driver, node, attempt), &Over::default());
+            return settled.map(Ended::Declared);
+        };
+        let node = node.clone();
+        let turn = TurnId::parse(&attempt.id)
+            .ok_or_else(|| Refusal::new(Why::Usage, format!("{} is no id of an attempt", attempt.id)))?;
+        let of = Of { node, turn, attempt, driver: &driver };
+        self.take_turn(&mut ledger, &of, &read)
+    }
+
+    /// The ledger, the driver and the node of a driver's commit. No node: it was removed.
+    pub(super) fn opened_node(
+        &self,
+        attempt: &Attempt,
+    ) -> Result<(Ledger<'_>, Driver<'_>, Option<Node>), Refusal> {
+        let ledger = self.opened_ledger(attempt)?;
+        let name = name_of(&attempt.branch);
+        let run = &ledger.tip().state.run;
+        if Driver::branch_of(&self.run_prefix, &run.slug, &name)? != attempt.branch {
+            return Err(no_driver(&attempt.branch));
+        }
+        let driver = self.driver(&ledger, attempt.branch.clone());
+        let node = ledger.tip().state.nodes.values().find(|node| node.alias.as_str() == name).cloned();
+        Ok((ledger, driver, node))
+    }
+
+    fn take_turn(&self, ledger: &mut Ledger<'_>, of: &Of<'_>, read: &[MessageId]) -> Result<Ended, Refusal> {
+        let (run, name) = (ledger.tip().state.run.clone(), of.node.alias.as_str());
+        if let Some((context, why)) = self.noted(&run, name)? {
+            let over = Over { halt: Some(why), ..Over::default() };
+            let next = self.settle(ledger, (of.driver, Some(of.node.id), of.attempt), &over)?;
+            self.workspaces.forget_notes(&context);
+            return Ok(Ended::Declared(next));
+        }
+        if let Some(awaited) = self.workspaces.waits_beside(&run.id.to_string(), name)? {
+            return self.waits_for(ledger, of, awaited);
+        }
+        self.record_lost_turns(ledger, of)?;
+        let started = now()?;
+        let context = self.workspaces.of_run(run.id, run.slug.as_str(), name)?;
+        // The workspace may have been made just now.
+        ledger.refresh()?;
+        let context = self.salvage(ledger, Some(&of.attempt.id), context)?;
+        let (before, mut repairs, outside) = match self.workspaces.snapshot_before_step(&context, None)? {
+            Begun::Ready(begun) => *begun,
+            Begun::Waits(awaited) => return self.waits_for(ledger, of, awaited),
+        };
+        if let Some(why) = unsettled_words(&before.context, &before.changes) {
+            return Ok(Ended::Unable(why));
+        }
+        repairs.extend(before.rescue.as_ref().map(|name| format!("what lay there before: {name}")));
+        let (context, withheld) = (before.context, before.withheld);
+        let id = &of.attempt.id;
+        let lease = of.driver.known()?.filter(|known| of.driver.is_leased_by(*known, id));
+        self.begin_work(run.id, last_turn(&ledger.tip().state, name, id), id, &context)?;
+        outside.begin();
+        let step = StepId::parse(name).map_err(|error| Refusal::new(Why::Failed, error.to_string()))?;
+        let masks = Masks::of(self.repo, &run.base_sha)?;
+        let state = &ledger.tip().state;
+        let recorder = Recorder::begin(&self.directory(run.id), masks, state, &step, Opcode::RunAgent);
+        let recorder = recorder.map_err(|error| unrecorded(&error))?;
+        let hearing = Hearing::of(self.repo, ledger.place(), run.id, &self.stop);
+        let mut work = Work {
+            opcode: Opcode::RunAgent,
+            attempt: id,
+            lease,
+            context,
+            repairs,
+            outside,
+            withheld,
+            recorder,
+            stop: hearing.stop().clone(),
+            since: Stopwatch::start(),
+            ledger,
+        };
+        let hand = Hand::of(&self.directory(run.id), of.turn);
+        hand.open().map_err(|error| Refusal::because("take what the agent stages", &error))?;
+        let began = work.context.clone();
+        let ran = self.run_turn(&mut work, &of.node, read);
+        let ended = ran.and_then(|ran| match ran {
+            Ok(ran) => self.end_turn(work, of, (read, started, &began), (ran, &hand)),
+            Err(why) => {
+                work.recorder.discard();
+                self.put_back(work.context, head_of(&began), &why)?;
+                self.end_work(run.id, name);
+                Ok(Ended::Unable(why))
+            }
+        });
+        drop(hearing);
+        hand.discard();
+        ended
+    }
+
+    /// Ends an attempt that waits for another one on this host, or for a person.
+    fn waits_for(&self, ledger: &mut Ledger<'_>, of: &Of<'_>, awaited: Awaited) -> Result<Ended, Refusal> {
+        let why = match awaited {
+            Awaited::Step(why) => why,
+            Awaited::Person(why) => return Ok(Ended::Unable(why)),
+        };
+        let until = clock::wall_seconds().saturating_add(BESIDE);
+        let over = Over { parked: Some((until, why)), ..Over::default() };
+        self.settle(ledger, (of.driver, Some(of.node.id), of.attempt), &over).map(Ended::Declared)
+    }
+
+    /// Runs the agent on its inbox. The inner error says why this host cannot.
+    fn run_turn(
+        &self,
+        work: &mut Work<'_, '_>,
+        node: &Node,
+        read: &[MessageId],
+    ) -> Result<Result<Ran, String>, Refusal> {
+        let state = &work.ledger.tip().state;
+        let config = state.configs.get(&node.id);
+        let Some(config) = config.cloned() else {
+            return Ok(Err(format!("{} has no configuration", node.alias)));
+        };
+        let provider = match self.provider(config.provider_name.as_str()) {
+            Ok(provider) => provider,
+            Err(why) => return Ok(Err(why)),
+        };
+        let blocks = blocks(state, node, read, &[]);
+        let prompt = full(&blocks);
+        let json = serde_json::to_vec_pretty(&blocks).unwrap_or_default();
+        for (role, file, media, text) in [
+            (Role::Prompt, FULL, "text/plain", prompt.as_bytes()),
+            (Role::PromptBlocks, BLOCKS, "application/json", &json),
+        ] {
+            let written = work.recorder.write(role, file, media, true, text);
+            written.map_err(|error| unrecorded(&error))?;
+        }
+        let run = state.run.id.to_string();
+        let (id, worktree) = (node.id.to_string(), work.context.worktree_path.clone());
+        let evidence = work.recorder.path().to_owned();
+        let stirred = Stirred::new(&worktree);
+        let changed = || stirred.has_changed();
+        let environment: Vec<(OsString, OsString)> = self.step_environment(work, &run);
+        reach(Point::AgentStarts);
+        let ended = provider::run(&Turn {
+            provider: &provider,
+            directory: &worktree,
+            prompt: prompt.as_bytes(),
+            posture: posture_of(node, &rules_of(node, state.run.global_mode)),
+            model: config.model.as_deref(),
+            session: None,
+            wall: None,
+            idle: None,
+            environment: &environment,
+            ids: Ids { run: &run, node: &id, turn: work.attempt },
+            evidence: &evidence,
+            changed: &changed,
+            stop: &work.stop,
+            // Requests are answered by the posture.
+            gate: None,
+            watchdog: Some(&self.watchdog),
+        });
+        reach(Point::AgentEnded);
+        if let How::Unavailable(why) = &ended.how {
+            return Ok(Err(why.clone()));
+        }
+        let outcome = if ended.how == How::Completed { Outcome::Completed } else { Outcome::Error };
+        let mut carried = Carried::new(outcome, ended.evidence.clone());
+        carried.model.clone_from(&ended.model);
+        carried.exit = ended.exit;
+        carried.provider =
+            Some(ProviderUsed { name: provider.name.as_str().to_owned(), version: ended.version.clone() });
+        record_turn(work, &ended, &carried, &Session::New)?;
+        Ok(Ok(Ran { ended, carried }))
+    }
+
+    /// Ends a turn whose agent has ended: takes or saves its work, and records it.
+    fn end_turn(
+        &self,
+        mut work: Work<'_, '_>,
+        of: &Of<'_>,
+        (read, started, began): (&[MessageId], Timestamp, &Context),
+        (Ran { ended, mut carried }, hand): (Ran, &Hand),
+    ) -> Result<Ended, Refusal> {
+        let (run, name) = (work.ledger.tip().state.run.id, of.node.alias.as_str());
+        let mut end = End::of(&ended);
+        if let How::Stopped(_) = ended.how {
+            // A signal hands the driver back: the next attempt records it.
+            match interrupted(&work.stop)? {
+                Course::Halted(_) => carried.outcome = Outcome::Completed,
+                _ => return Err(Refusal::new(Why::Failed, "the turn was stopped")),
+            }
+        }
+        let acts = self.checked_acts(&work, of, hand, &end);
+        if let Err(why) = &acts {
+            (carried.outcome, carried.evidence) = (Outcome::Error, why.clone());
+            end.fails(why.clone());
+        }
+        let rules = rules_of(&of.node, work.ledger.tip().state.run.global_mode);
+        let is_kept = matches!(end.status, TurnStatus::Completed | TurnStatus::Interrupted);
+        if is_kept {
+            self.take_work(&mut work, &mut carried, &rules, true)?;
+            if carried.outcome != Outcome::Completed {
+                end.fails(carried.evidence.clone());
+            }
+        } else if !self.judge_outside(&mut work, &mut carried)? {
+            end.detail = Some(carried.evidence.clone());
+        }
+        let stays = carried.stays;
+        if end.status == TurnStatus::Failed && !stays {
+            let why = format!("the turn of {name} failed");
+            let context = carried.workspace.take().map_or(work.context.clone(), |(context, _)| context);
+            work.context = self.put_back(context, head_of(began), &why)?;
+            carried.workspace = Some((work.context.clone(), work.repairs.clone()));
+        }
+        let acts = acts.ok().filter(|_| end.status == TurnStatus::Completed);
+        let Work { ledger, recorder, context: place, .. } = work;
+        let over = self.over(ledger, of, (read, started), &mut carried, (end, acts, &ended))?;
+        let artifacts =
+            self.turn_artifacts((ledger, recorder), of, (began, started), &carried, (&over, hand));
+        let artifacts = match artifacts {
+            Ok(artifacts) => artifacts,
+            // It may have removed its record.
+            Err(_) if stays => Vec::new(),
+            Err(refusal) => return Err(refusal),
+        };
+        let over = Over { artifacts, ..over };
+        let settled = self.settle(ledger, (of.driver, Some(of.node.id), of.attempt), &over);
+        match settled {
+            Err(refusal) if refusal.why.is_of_remote() => {
+                let why = format!("the end of the turn was not taken: {}", refusal.message);
+                if !stays {
+                    self.put_back(place, head_of(began), &why)?;
+                    self.end_work(run, name);
+                }
+                Ok(Ended::Unable(why))
+            }
+            settled => {
+                let next: Next = settled?;
+                if over.halt.is_some() {
+                    self.workspaces.forget_notes(&place);
+                }
+                if !stays {
+                    self.end_work(run, name);
+                }
+                Ok(Ended::Declared(next))
+            }
+        }
+    }
+
+    /// The acts of a turn, if all of them can be carried out.
+    fn checked_acts(
+        &self,
+        work: &Work<'_, '_>,
+        of: &Of<'_>,
+        hand: &Hand,
+        end: &End,
+    ) -> Result<Vec<Act>, String> {
+        if end.status != TurnStatus::Completed {
+            return Ok(Vec::new());
+        }
+        let acts = hand.read()?;
+        let refused = |refusal: Refusal| format!("what it staged cannot be carried out: {}", refusal.message);
+        let op = self.op_of_node(of.node.id).map_err(refused)?;
+        commands(work.ledger, of.node.id, &acts, &op).map_err(refused)?;
+        Ok(acts)
+    }
+
+    /// The end of a turn as commands, as far as they are known before the record is sealed.
+    fn over(
+        &self,
+        ledger: &Ledger<'_>,
+        of: &Of<'_>,
+        (read, started): (&[MessageId], Timestamp),
+        carried: &mut Carried,
+        (end, acts, ended): (End, Option<Vec<Act>>, &provider::Ended),
+    ) -> Result<Over, Refusal> {
+        let halt = carried.take_pause();
+        let masks = Masks::of(self.repo, &ledger.tip().state.run.base_sha)?;
+        let mut words = ended.final_text.clone();
+        if let Some(words) = &mut words {
+            masks.text(words);
+            words.truncate(words.trim_end().len());
+            cut(words, MAX_MESSAGE);
+        }
+        let turn = EndedTurn {
+            node: of.node.id,
+            turn: of.turn,
+            status: end.status,
+            started_at: started,
+            consumed: if end.status == TurnStatus::Completed { read.to_vec() } else { Vec::new() },
+            last_words: words.filter(|words| !words.trim().is_empty()),
+            usage: ended.usage,
+            model: ended.model.clone(),
+            detail: end.detail,
+            excused: end.excused,
+            until: end.until,
+            session: None,
+        };
+        Ok(Over {
+            turn: Some(turn),
+            acts: acts.unwrap_or_default(),
+            workspace: carried.workspace.take(),
+            halt,
+            ..Over::default()
+        })
+    }
+
+    /// Seals what a turn left on this host, and makes artifacts of it.
+    fn turn_artifacts(
+        &self,
+        (ledger, mut recorder): (&mut Ledger<'_>, Recorder),
+        of: &Of<'_>,
+        (began, started_at): (&Context, Timestamp),
+        carried: &Carried,
+        (over, hand): (&Over, &Hand),
+    ) -> Result<Vec<NewArtifact>, Refusal> {
+        let status = over.turn.as_ref().map_or(TurnStatus::Failed, |turn| turn.status);
+        let head = over.workspace.as_ref().map_or(began, |(context, _)| context);
+        let tree = |id: CommitId| self.repo.commit(id).map(|commit| commit.tree);
+        if let (Ok(old), Ok(new)) = (tree(head_of(began)), tree(head_of(head)))
+            && old != new
+        {
+            let file = recorder.path().join("diff.patch");
+            let written = self.repo.write_patch(old, new, &file);
+            written.map_err(|error| Refusal::because("write the changes of the turn", &error))?;
+            recorder.add(Role::WorkspaceDiff, "diff.patch", "text/x-diff", true);
+        }
+        if status != TurnStatus::Completed
+            && let Ok(acts) = hand.read()
+            && !acts.is_empty()
+        {
+            let text = serde_json::to_vec_pretty(&acts).unwrap_or_default();
+            let written = recorder.write(Role::Staged, "staged.json", "application/json", false, &text);
+            written.map_err(|error| unrecorded(&error))?;
+        }
+        let outcome = if status == TurnStatus::Completed { Outcome::Completed } else { Outcome::Error };
+        let files = recorder.end(record::Ended {
+            started_at,
+            ended: Some((now()?, outcome)),
+            evidence: Some(carried.evidence.clone()),
+            exit: carried.exit,
+            policy_digest: None,
+            provider: carried.provider.clone(),
+        });
+        let files = files.map_err(|error| unrecorded(&error))?;
+        let made = record::for_ledger(ledger, Some(of.node.id), outcome, &files);
+        Ok(made.into_iter().map(|(_, artifact)| super::settle::of_turn(artifact, of.turn)).collect())
+    }
+}
+
+/// The globs of documents.
+const DOCUMENTS: [&str; 2] = ["docs/", "**/*.md"];
+
+/// The files that a node may change, and the answer to its requests.
+fn rules_of(node: &Node, mode: GlobalMode) -> Rules {
+    let documents = || DOCUMENTS.map(str::to_owned).to_vec();
+    let may = node.capabilities;
+    let approval = match node.permissions.cli_permissions_mode {
+        CliPermissions::Skip => Approval::BoundedAutoApprove,
+        CliPermissions::Gated => Approval::DenyInteractive,
+    };
+    let rules = Rules { approval, ..Rules::default() };
+    match (mode, may.write_code, may.write_docs) {
+        (_, false, false) | (GlobalMode::Planning, _, false) => rules.read_only(),
+        (GlobalMode::Planning, _, true) => {
+            Rules { allowed_paths: vec![vec![DOCUMENTS[0].to_owned()]], ..rules }
+        }
+        (GlobalMode::Implementation, true, true) => rules,
+        (GlobalMode::Implementation, true, false) => Rules { forbidden_paths: documents(), ..rules },
+        (GlobalMode::Implementation, false, true) => Rules { allowed_paths: vec![documents()], ..rules },
+    }
+}
+
+/// The posture of a node's program. One that may run no commands is started read-only.
+fn posture_of(node: &Node, rules: &Rules) -> Posture {
+    let posture = posture(rules);
+    if node.capabilities.run_commands {
+        posture
+    } else {
+        Posture { execution: Execution::ReadOnly, ..posture }
+    }
+}

@@ -1,0 +1,42 @@
+//! Graphs on two hosts, through a hub.
+
+use super::*;
+
+fn host(hub: &str, name: &str, script: &str) -> Repo {
+    let host = Repo::new();
+    host.git(["remote", "add", "origin", hub]);
+    host.git(["fetch", "-q", "origin"]);
+    host.git(["reset", "-q", "--hard", "origin/main"]);
+    host.git(["config", "aynig.remote", "origin"]);
+    host.git(["config", "aynig.runnerId", name]);
+    place_worktrees(&host);
+    agent(&host, script);
+    host
+}
+
+/// CONTRACT 22.2, 22.3
+#[test]
+fn a_message_of_one_host_is_read_on_another() {
+    let script = r#"
+case $prompt in *"the agent a "*) "$AYNIG_BIN" orch handoff --to b --message "look at it" || exit 9 ;; esac
+echo x >>file; echo done"#;
+    let hub = Repo::new();
+    let bare = hub.beside("hub.git");
+    let path = bare.to_str().expect("UTF-8");
+    hub.git(["clone", "-q", "--bare", ".", path]);
+    let [first, second] = ["first", "second"].map(|name| host(path, name, script));
+    let graph = Graph::of(first, &["a", "b"]);
+    graph.ok(&["edge", "add", "RUN", "a", "b"]);
+    graph.ok(&["chat", "RUN", "a", "Write it."]);
+    let other = Graph { repo: second, slug: graph.slug.clone() };
+    other.drain();
+    assert_eq!(other.turns(), ["a completed", "b completed"]);
+    other.assert_read_once(0);
+    // The first host knows all of it, and sends the next one, which carries the work on where it is.
+    graph.assert_read_once(0);
+    other.ok(&["chat", "RUN", "a", "Once more."]);
+    graph.drain();
+    assert_eq!(graph.turns(), ["a completed", "b completed", "a completed", "b completed"]);
+    graph.assert_read_once(0);
+    assert_eq!(graph.repo.git(["show", &format!("work/{}/a:file", graph.slug)]).trim(), "x\nx");
+}

@@ -1,0 +1,192 @@
+//! Turns on one host.
+
+use super::*;
+
+/// The node `a` hands work to `b`, which answers nobody.
+const PAIR: &str = r#"
+case $prompt in
+*"the agent a "*)
+    printf '%s\n' "$prompt" >>work
+    "$AYNIG_BIN" orch handoff --to b --message "look at it" >staged.json || exit 9 ;;
+*) printf '%s\n' "$prompt" >>seen ;;
+esac
+echo "I have done it."
+"#;
+
+/// CONTRACT 22.1, 22.2, 22.3, 22.6
+#[test]
+fn a_message_is_read_and_its_work_is_handed_on() {
+    let graph = Graph::new(PAIR, &["a", "b"]);
+    graph.ok(&["edge", "add", "RUN", "a", "b"]);
+    assert_eq!(driver_state(&graph.repo, &graph.slug, "a"), "orch-idle");
+    graph.ok(&["chat", "RUN", "a", "Write it.\nFrom a person (x):"]);
+    assert_eq!(driver_state(&graph.repo, &graph.slug, "a"), "orch-turn");
+    graph.drain();
+    assert_eq!(graph.turns(), ["a completed", "b completed"]);
+    graph.assert_read_once(0);
+    for alias in ["a", "b"] {
+        assert_eq!(driver_state(&graph.repo, &graph.slug, alias), "orch-idle");
+        assert_eq!(graph.node(alias)["inboxCount"], 0);
+    }
+    let work = graph.repo.git(["show", &format!("work/{}/a:work", graph.slug)]);
+    // A line of a message does not pass as one of the program.
+    assert!(work.contains("> Write it.\n> From a person (x):"), "{work}");
+    let staged = graph.repo.git(["show", &format!("work/{}/a:staged.json", graph.slug)]);
+    assert!(staged.contains("\"staged\":true"), "{staged}");
+    let seen = graph.repo.git(["show", &format!("work/{}/b:seen", graph.slug)]);
+    assert!(seen.contains("From a (") && seen.contains("> look at it"), "{seen}");
+    let events = graph.events(&["artifact.created", "message.assistant.final"]);
+    let names: Vec<&str> =
+        events.iter().filter_map(|event| event.pointer("/artifact/name")?.as_str()).collect();
+    for name in ["prompt.full.txt", "prompt.blocks.json", "diff.patch"] {
+        assert_eq!(names.iter().filter(|one| **one == name).count(), 2, "{names:?}");
+    }
+    let finals = events.iter().filter(|event| event["content"] == "I have done it.");
+    assert_eq!(finals.count(), 2);
+    graph.ok(&["doctor", "RUN"]);
+}
+
+/// CONTRACT 22.4
+#[test]
+fn a_turn_that_failed_reads_nothing_and_is_tried_again() {
+    let graph = Graph::new("echo half >half; [ -e ../../ready ] || exit 3; echo done", &["a"]);
+    graph.ok(&["chat", "RUN", "a", "Write it."]);
+    graph.drain();
+    assert_eq!(graph.turns(), ["a failed"]);
+    graph.assert_read_once(1);
+    let node = graph.node("a");
+    assert_eq!((&node["status"], &node["turn"]["failures"]), (&"idle".into(), &1.into()));
+    // What it left is saved, and not part of the work.
+    let saved = graph.repo.git(["for-each-ref", "--format=%(refname)", "refs/aynig/rescue"]);
+    assert!(!saved.is_empty());
+    let output = graph.repo.aynig(["run", "--drain"]);
+    assert_eq!(graph.turns().len(), 1, "{}", err(&output));
+    for (offset, failed) in [("5", 2), ("60", 3)] {
+        let mut later = graph.repo.aynig_command();
+        later.args(["run", "--drain"]).env("AYNIG_CLOCK_OFFSET_SECONDS", offset);
+        assert!(later.output().expect("it runs").status.success());
+        assert_eq!(graph.turns().len(), failed);
+    }
+    let node = graph.node("a");
+    assert_eq!((&node["status"], &node["inboxCount"]), (&"failed".into(), &1.into()));
+    assert!(node["summary"].as_str().expect("a text").contains("exit code 3"), "{node}");
+    assert_eq!(driver_state(&graph.repo, &graph.slug, "a"), "orch-idle");
+    // Its worktree is put back, so the file stays away.
+    std::fs::write(graph.repo.beside("worktrees").join("ready"), "").expect("a file");
+    graph.ok(&["node", "start", "RUN", "a"]);
+    assert_eq!(driver_state(&graph.repo, &graph.slug, "a"), "orch-turn");
+    graph.drain();
+    let turns = graph.turns();
+    assert_eq!(turns.len(), 4, "{turns:?}");
+}
+
+/// CONTRACT 22.6
+#[test]
+fn what_a_failed_turn_staged_takes_no_effect() {
+    let script = r#""$AYNIG_BIN" orch handoff --to b --message "look at it"; exit 3"#;
+    let graph = Graph::new(script, &["a", "b"]);
+    graph.ok(&["edge", "add", "RUN", "a", "b"]);
+    graph.ok(&["chat", "RUN", "a", "Write it."]);
+    graph.drain();
+    assert_eq!(graph.turns(), ["a failed"]);
+    assert!(graph.events(&["handoff.sent"]).is_empty());
+    let artifacts = graph.events(&["artifact.created"]);
+    assert!(artifacts.iter().any(|event| event["artifact"]["name"] == "staged.json"), "{artifacts:?}");
+    assert_eq!(driver_state(&graph.repo, &graph.slug, "b"), "orch-idle");
+}
+
+/// CONTRACT 20.32, 22.6
+#[test]
+fn an_agent_is_refused_what_it_may_not_do() {
+    let script = r#"
+{
+    "$AYNIG_BIN" orch handoff --to b --message x 2>&1; echo "handoff $?"
+    "$AYNIG_BIN" orch handoff --to c --message x 2>&1; echo "unknown $?"
+    "$AYNIG_BIN" orch chat "$AYNIG_ORCH_RUN" b x 2>&1; echo "chat $?"
+    "$AYNIG_BIN" orch node start "$AYNIG_ORCH_RUN" b 2>&1; echo "start $?"
+    env -u AYNIG_ORCH_RUN "$AYNIG_BIN" orch run stop "$AYNIG_ORCH_RUN" 2>&1; echo "stop $?"
+    AYNIG_ORCH_TURN=00000000-0000-0000-0000-000000000000 "$AYNIG_BIN" orch handoff --to b --message x 2>&1
+    echo "other $?"
+} >said
+echo done"#;
+    let graph = Graph::new(script, &["a", "b"]);
+    graph.ok(&["chat", "RUN", "a", "Try it."]);
+    graph.drain();
+    let said = graph.repo.git(["show", &format!("work/{}/a:said", graph.slug)]);
+    for words in [
+        "no edge leads from a to b",
+        "handoff 1",
+        "has no node c",
+        "unknown 1",
+        "chat 2",
+        "start 2",
+        "stop 2",
+        "this turn is not under way on this host",
+        "other 1",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert_eq!(graph.state()["status"], "running");
+    assert!(graph.events(&["handoff.sent"]).is_empty());
+}
+
+/// CONTRACT 22.7
+#[test]
+fn a_paused_run_begins_no_turn() {
+    let graph = Graph::new("echo x >>file; echo done", &["a"]);
+    graph.ok(&["chat", "RUN", "a", "one"]);
+    graph.ok(&["run", "pause", "RUN"]);
+    graph.drain();
+    assert!(graph.turns().is_empty());
+    assert_eq!(driver_state(&graph.repo, &graph.slug, "a"), "orch-idle");
+    graph.ok(&["chat", "RUN", "a", "two"]);
+    assert_eq!(driver_state(&graph.repo, &graph.slug, "a"), "orch-idle");
+    graph.ok(&["run", "resume", "RUN"]);
+    graph.drain();
+    // One turn reads both.
+    assert_eq!(graph.turns(), ["a completed"]);
+    graph.assert_read_once(0);
+    graph.ok(&["run", "stop", "RUN"]);
+    let refused = graph.orch(&["chat", "RUN", "a", "three"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(err(&refused).contains("resume it first"), "{}", err(&refused));
+}
+
+/// CONTRACT 22.8
+#[test]
+fn files_that_a_node_may_not_change_fail_its_turn() {
+    let graph = Graph::new("echo x >>code; echo done", &[]);
+    graph.ok(&["node", "add", "RUN", "r", "--role", "reviewer", "--provider", "scripted"]);
+    graph.ok(&["chat", "RUN", "r", "Look at it."]);
+    graph.drain();
+    assert_eq!(graph.turns(), ["r failed"]);
+    let failed = graph.events(&["turn.status"]);
+    assert!(failed[0]["detail"].as_str().expect("a text").contains("code"), "{failed:?}");
+    let names = graph.repo.git(["ls-tree", "--name-only", &format!("work/{}/r", graph.slug)]);
+    assert!(!names.contains("code"), "{names}");
+}
+
+/// CONTRACT 22.5
+#[test]
+fn a_turn_that_is_killed_is_recorded_and_read_again() {
+    for point in ["agent-starts", "agent-ended", "step-decided", "step-ended"] {
+        let graph = Graph::new("echo x >>file; echo done", &["a"]);
+        graph.ok(&["chat", "RUN", "a", "Write it."]);
+        let mut killed = graph.repo.aynig_command();
+        killed.args(["run", "--drain"]).env("AYNIG_CRASH_AT", format!("{point}:kill:1"));
+        killed.output().expect("it runs");
+        let mut later = graph.repo.aynig_command();
+        later.args(["run", "--drain"]).env("AYNIG_CLOCK_OFFSET_SECONDS", "600");
+        let said = later.output().expect("it runs");
+        let mut last = graph.repo.aynig_command();
+        last.args(["run", "--drain"]).env("AYNIG_CLOCK_OFFSET_SECONDS", "700");
+        last.output().expect("it runs");
+        graph.assert_read_once(0);
+        let turns = graph.turns();
+        let completed = turns.iter().filter(|turn| turn.ends_with("completed")).count();
+        assert_eq!(completed, 1, "{point}: {turns:?} {}", err(&said));
+        assert_eq!(graph.repo.git(["show", &format!("work/{}/a:file", graph.slug)]).trim(), "x", "{point}");
+        assert_eq!(driver_state(&graph.repo, &graph.slug, "a"), "orch-idle", "{point}");
+        graph.ok(&["doctor", "RUN"]);
+    }
+}
