@@ -30,7 +30,7 @@ impl Message {
     pub fn parse(message: &[u8]) -> Self {
         let block = trailers::locate(message);
         let (subject, rest) = split_subject(&message[..block.start]);
-        Self { subject, body: BString::from(trim_body(rest)), trailers: block.trailers }
+        Self { subject, body: body_of(rest), trailers: block.trailers }
     }
 }
 
@@ -55,13 +55,21 @@ fn split_subject(text: &[u8]) -> (BString, &[u8]) {
 }
 
 /// Removes blank lines at the beginning and white space at the end. An indented first line keeps
-/// its indent.
-fn trim_body(text: &[u8]) -> &[u8] {
+/// its indent. A last line that only this makes git's scissors line is indented: with it no later
+/// commit could take the body over.
+fn body_of(text: &[u8]) -> BString {
     let mut rest = text;
     while let Some(at) = rest.find_byte(b'\n').filter(|at| is_blank(&rest[..*at])) {
         rest = &rest[at + 1..];
     }
-    trim_end(rest)
+    let body = trim_end(rest);
+    let last = body.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+    let had_space = rest.get(body.len()).is_some_and(|next| *next != b'\n');
+    if had_space && is_scissors(last) {
+        let above = &body[..body.len() - last.len()];
+        return [above, b" ", last].concat().into();
+    }
+    body.into()
 }
 
 /// A message to be written.
@@ -109,7 +117,7 @@ impl Draft {
             |trailer: &trailers::Trailer| trailers::Trailer::new(trim(&trailer.key), trim(&trailer.value));
         Message {
             subject: BString::from(trim(&self.subject)),
-            body: BString::from(trim_body(&self.body)),
+            body: body_of(&self.body),
             trailers: self.trailers.iter().map(trimmed).collect(),
         }
     }
@@ -256,6 +264,12 @@ mod tests {
                 b"# ------------------------ >8 ------------------------\nb\n\na: b",
                 0,
             ),
+            (
+                b"s\n\nb\n# ------------------------ >8 ------------------------ \n\na: b\n",
+                b"s",
+                b"b\n # ------------------------ >8 ------------------------",
+                1,
+            ),
             (b"s\n\nb\n\na: b\n\n# c\n", b"s", b"b", 1),
             (b"s\r\n\r\nb\r\nc\r\n\r\na: b\r\n", b"s", b"b\r\nc", 1),
             (b"\xff\n\n\xfe\n", b"\xff", b"\xfe", 0),
@@ -308,6 +322,18 @@ mod tests {
             let error = draft.encode().unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error} instead of {expected}");
         }
+    }
+
+    #[test]
+    fn a_body_that_ends_almost_with_the_scissors_line_is_taken_over() {
+        let bytes = b"s\n\nb\n# ------------------------ >8 ------------------------\t\n\na: b\n";
+        let message = Message::parse(bytes);
+        let again = Draft {
+            subject: message.subject.clone(),
+            body: message.body.clone(),
+            trailers: message.trailers.clone(),
+        };
+        assert_eq!(Message::parse(&again.encode().unwrap()), message);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::model::edge::EdgeType;
 use crate::model::ids::{MessageId, NodeId};
 use crate::model::message::{Envelope, Expectation, InboxItem, Item};
-use crate::model::node::{CliPermissions, EdgeManagement, Node};
+use crate::model::node::{CliPermissions, Node};
 use crate::model::run::GlobalMode;
 use crate::model::state::State;
 
@@ -70,11 +70,6 @@ fn system(state: &State, node: &Node) -> String {
         text += "\nHand work on with this command. It takes effect when your turn has ended well:\n\
                  \"$AYNIG_BIN\" orch handoff --to ALIAS --message 'TEXT' [--expect none|optional|required] [--reply-to ID]\n";
     }
-    if node.capabilities.edge_management == EdgeManagement::All {
-        text += "\nYou can make another agent:\n\
-                 \"$AYNIG_BIN\" orch spawn ALIAS --role ROLE --provider PROVIDER --message 'TEXT'\n";
-    }
-    text += "\n`\"$AYNIG_BIN\" orch roster` lists the agents and the ways between them.\n";
     text
 }
 
