@@ -44,7 +44,7 @@ pub(super) const OPEN_KEY: &str = "aynig-gate-step";
 /// The commands of the driver of a flow: their states, and what they call.
 const FLOW_COMMANDS: [(&str, &str); 2] = [(STEP, "flow step"), ("stalled", "flow recover")];
 
-/// The same of the driver of a node.
+/// The commands of the driver of a node.
 const NODE_COMMANDS: [(&str, &str); 2] = [(TURN, "orch turn"), ("stalled", "orch recover")];
 
 /// How many commits are read for the run's id.

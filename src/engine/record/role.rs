@@ -18,7 +18,7 @@ const MAX_FILE: u64 = 4 * 1024 * 1024;
 pub enum Role {
     /// The prompt of a provider, or the envelope of a planner.
     Prompt,
-    /// The same by blocks, as JSON.
+    /// The prompt by blocks, as JSON.
     #[serde(rename = "prompt.blocks")]
     PromptBlocks,
     /// The acts that an agent staged in a turn that failed.

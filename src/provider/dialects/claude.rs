@@ -142,7 +142,7 @@ impl Claude {
         if std::mem::replace(&mut self.is_prompted, true) {
             return;
         }
-        // A session that is continued without a prompt goes on with the call that it keeps.
+        // A session that is continued without a prompt begins with the call that it keeps.
         if self.task.is_gated && self.task.session.is_some() && self.task.prompt.is_empty() {
             return;
         }
