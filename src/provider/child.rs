@@ -31,7 +31,7 @@ pub(super) enum Input {
     Unkept(io::Error),
     /// It closed the stream.
     Closed(Stream),
-    /// Somebody answered the request with this id.
+    /// An answer to the request with this id.
     Answer(String, Resolution),
     /// A stop was requested.
     Stop(Notice),

@@ -22,7 +22,7 @@ pub(super) enum Cut {
     TimedOut(Duration),
     Idle(Duration),
     Asked(Question),
-    /// Nobody answered these requests in time.
+    /// These requests got no answer in time.
     Parked(Vec<Request>),
     /// It printed no message of its protocol in this time.
     Mute(Duration),

@@ -239,9 +239,7 @@ pub(super) fn next_of(state: &State, id: NodeId, at: Timestamp) -> Next {
             format!("{alias} has failed"),
             Some(format!("`aynig orch chat {slug} {alias} TEXT`, or `aynig orch node start {slug} {alias}`")),
         ),
-        Due::Rest(Rest::Asks) => {
-            rests(format!("{alias} asks for approval"), Some("`aynig orch approvals`".to_owned()))
-        }
+        Due::Rest(Rest::Asks) => rests(format!("{alias} waits for an approval"), None),
         Due::Rest(Rest::Nothing) => rests(format!("{alias} has read everything"), None),
     }
 }

@@ -84,7 +84,7 @@ impl Engine<'_> {
     ) -> Result<Vec<EndedTurn>, Refusal> {
         let mut lost = held_below(self.repo, attempt.trigger);
         lost.retain(|held| held.is_interrupted);
-        // What comes before the last recorded turn is recorded as well.
+        // Turns before the last recorded one are recorded as well.
         let known = node.turn.as_ref().map(|last| last.id.to_string());
         lost.truncate(
             lost.iter().position(|held| Some(&held.attempt) == known.as_ref()).unwrap_or(lost.len()),

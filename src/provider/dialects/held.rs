@@ -15,7 +15,7 @@ const MOST: usize = 16_384;
 pub(super) enum Place {
     /// It is made for the first time.
     New,
-    /// The same request was made before.
+    /// The request was made before.
     Again,
     /// Its id was used for another request, or there were too many.
     Spent,

@@ -13,7 +13,7 @@ use crate::provider::name::Kind;
 pub(super) enum Step<'a> {
     /// The program prints this.
     Line(&'a str),
-    /// Somebody answers the request with this id.
+    /// An answer to the request with this id.
     Answer(&'a str, Resolution),
     /// The turn ends. Whether it is parked.
     Abandon(bool),
