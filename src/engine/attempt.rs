@@ -25,7 +25,7 @@ use crate::workspace::{Awaited, Begun, Outside, unsettled_words};
 use super::conclude::{Conclusion, Holder};
 use super::course::{Carried, Course};
 use super::driver::{Driver, Next, run_of};
-use super::hear::Hearing;
+use super::hear::{Hearing, Live};
 use super::kept_end::Fate;
 use super::limits::{halted, time_left};
 use super::question::settled;
@@ -258,7 +258,7 @@ impl Engine<'_> {
         let state = &ledger.tip().state;
         let recorder = Recorder::begin(&self.directory(run.id), masks, state, &step_id, step.opcode());
         let recorder = recorder.map_err(|error| unrecorded(&error))?;
-        let hearing = Hearing::of(self.repo, ledger.place(), run.id, &self.stop);
+        let hearing = Hearing::of(self.repo, ledger.place(), run.id, Live::Step, &self.stop);
         let stop = hearing.stop().clone();
         let work = Work {
             ledger,

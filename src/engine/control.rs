@@ -328,7 +328,7 @@ impl Engine<'_> {
     }
 
     /// The lease at the head of a driver.
-    fn lease(&self, head: Option<CommitId>) -> Option<Lease> {
+    pub(super) fn lease(&self, head: Option<CommitId>) -> Option<Lease> {
         let stored = self.repo.commit(head?);
         let stored = stored.inspect_err(|error| tracing::debug!(%error, "the driver cannot be read"));
         match Head::read(&stored.ok()?.facts()) {

@@ -128,7 +128,10 @@ impl Engine<'_> {
         let tool = Tool { id: gate_id(number), name: GATE_TOOL.to_owned(), args };
         let context = question;
         let start = StepStart { id, opcode: step.opcode(), started_at: Some(at) };
-        let commands = vec![Command::StartStep(start), Command::Ask { node, tool, context, expires_at }];
+        let commands = vec![
+            Command::StartStep(start),
+            Command::Ask { node, tool, context, expires_at, heard: Vec::new() },
+        ];
         Ok(Conclusion { commands, ..Conclusion::default() })
     }
 

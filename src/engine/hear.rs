@@ -1,6 +1,7 @@
-//! A live step hears what people decide about its run: a pause, a stop, a deletion (CONTRACT 16.7).
+//! A live step or turn hears what people decide about its run and its node: a pause, a stop, an interrupt, a deletion
+//! (CONTRACT 16.7, 22.9).
 //!
-//! Invariants: only a running run leaves its step alone. A read that fails changes nothing. Listening
+//! Invariants: only a running run leaves its step alone, and only a node that is not held its turn. A read that fails changes nothing. Listening
 //! ends with the step, and nobody waits for a remote then.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,8 +18,9 @@ use crate::git::remote::QUESTION;
 use crate::ledger::tip::ledger_ref;
 use crate::ledger::watch::{Heard, Watch};
 use crate::ledger::{LedgerError, Place, Tip};
-use crate::model::ids::RunId;
+use crate::model::ids::{MessageId, NodeId, RunId};
 use crate::model::run::RunStatus;
+use crate::orch::due::is_cut;
 use crate::stop::{Stop, Subscription};
 
 /// The longest wait for the next look. Moves and the end of the step come before.
@@ -34,6 +36,17 @@ pub enum Word {
     Status(RunStatus),
     /// The run was deleted.
     Deleted,
+    /// The node of the turn is held or gone, or has a message that interrupts.
+    Interrupted,
+}
+
+/// Whoever listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Live {
+    /// A step of a flow.
+    Step,
+    /// A turn of this node, which reads these items.
+    Turn(NodeId, Vec<MessageId>),
 }
 
 /// Listens until it is ended or dropped.
@@ -58,13 +71,14 @@ impl Hearing {
     /// Listens to the run's ledger, which is decided at `place`, on a thread of its own. What is heard stops the
     /// switch of the step, as does `stop`.
     #[must_use]
-    pub fn of(repo: &Repo, place: &Place, run: RunId, stop: &Stop) -> Self {
+    pub fn of(repo: &Repo, place: &Place, run: RunId, live: Live, stop: &Stop) -> Self {
         let (stop, parent) = stop.child();
         let (bell, news) = mpsc::channel();
         let (alive, over) = mpsc::channel();
         let shared = Arc::<Shared>::default();
         let listener = Listener {
             run,
+            live,
             place: place.clone(),
             stop: stop.clone(),
             shared: Arc::clone(&shared),
@@ -109,6 +123,7 @@ impl Drop for Hearing {
 
 struct Listener {
     run: RunId,
+    live: Live,
     place: Place,
     stop: Stop,
     shared: Arc<Shared>,
@@ -146,10 +161,19 @@ impl Listener {
         };
         let is_first = self.seen.is_none();
         if self.seen != Some(head) {
-            let status = Tip::read_run(repo, self.run, head)?.state.run.status;
+            let (status, is_cut) = match &self.live {
+                Live::Step => (Tip::read_run(repo, self.run, head)?.state.run.status, false),
+                Live::Turn(node, read) => {
+                    let state = Tip::read(repo, self.run, head)?.state;
+                    (state.run.status, is_cut(&state, *node, read))
+                }
+            };
             self.seen = Some(head);
             if status != RunStatus::Running {
                 return Ok(Some(Word::Status(status)));
+            }
+            if is_cut {
+                return Ok(Some(Word::Interrupted));
             }
         }
         Ok((!is_first && self.is_gone(repo)?).then_some(Word::Deleted))

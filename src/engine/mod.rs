@@ -82,6 +82,7 @@ pub mod validation;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::clock;
 use crate::contract::ids::{BranchName, CommitId, RemoteName, StateName};
@@ -119,6 +120,8 @@ pub struct Engine<'a> {
     pub run_prefix: String,
     /// The length of a driver's lease, in seconds.
     pub lease_seconds: u64,
+    /// How long a turn waits for the answer to a request: `aynig.approvalWaitSeconds`.
+    pub approval_wait: Duration,
     /// The providers of this host.
     pub providers: Box<Providers<'a>>,
     /// The command lines of validators: `aynig.validator.<name>`.

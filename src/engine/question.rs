@@ -231,6 +231,7 @@ pub(super) fn weigh(slug: &Slug, approval: &Approval, given: &Given, now: Now) -
         tool,
         context: approval.context.clone(),
         expires_at: approval.expires_at,
+        heard: Vec::new(),
     };
     Ok(Weighed::Moved(vec![Command::Answer { approval: approval_id, resolution: over }, again], refusal))
 }

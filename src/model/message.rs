@@ -31,7 +31,7 @@ pub struct UserMessage {
     pub role: Role,
     /// Its text.
     pub content: String,
-    /// Whether it is read before what came earlier.
+    /// Whether it ends a live turn, and is read before what came earlier.
     pub interrupt: bool,
     /// The time of its creation.
     pub created_at: Timestamp,
@@ -161,10 +161,15 @@ impl InboxItem {
         }
     }
 
+    /// Whether it is a message that interrupts a live turn.
+    #[must_use]
+    pub fn interrupts(&self) -> bool {
+        matches!(&self.item, Item::Message(message) if message.interrupt)
+    }
+
     /// The key of the reading order: interrupting messages first, then the order of the ledger.
     #[must_use]
     pub fn order(&self) -> (bool, u64) {
-        let interrupts = matches!(&self.item, Item::Message(message) if message.interrupt);
-        (!interrupts, self.number)
+        (!self.interrupts(), self.number)
     }
 }

@@ -165,6 +165,27 @@ impl Default for Session {
     }
 }
 
+/// Why a node begins no turn although its run is running: a person's word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Hold {
+    /// Its turn was interrupted. A person's message lets it go on.
+    Interrupted,
+    /// It was stopped.
+    Stopped,
+}
+
+impl Hold {
+    /// The word in JSON.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Interrupted => "interrupted",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
 /// The live turn of a node, as far as the ledger knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -182,6 +203,9 @@ pub struct LastTurn {
     /// The end of the usage limit that ended it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
+    /// Sentences that the agent has not read: the reasons of answers that its protocol could not carry.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unsaid: Vec<String>,
 }
 
 /// The number of turns on one inbox that may fail. Then the node has failed.
@@ -235,6 +259,8 @@ patched! {
         turn: Option<LastTurn>,
         /// The hand-off whose answer it waits for.
         waiting_for: Option<MessageId>,
+        /// Why it begins no turn, although its run is running.
+        hold: Option<Hold>,
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::artifact::Artifact;
-use super::ids::{ArtifactId, MessageId, NodeId, StepId, TurnId};
+use super::ids::{ApprovalId, ArtifactId, MessageId, NodeId, StepId, TurnId};
 use super::run::Usage;
 use super::time::Timestamp;
 
@@ -254,6 +254,12 @@ pub struct TurnEnd {
     /// The end of a usage limit. No turn begins before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
+    /// The answers that it has heard. One that no turn has heard is kept for the next turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub heard: Vec<ApprovalId>,
+    /// Sentences for the agent that its protocol could not carry, for the next prompt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unsaid: Vec<String>,
 }
 
 /// A turn that ended, with the artifacts that it made.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::contract::ids::{CommitId, RemoteName};
 use crate::engine::Engine;
@@ -39,6 +40,7 @@ pub fn open<'a>(
         workspaces,
         run_prefix: settings.run_prefix,
         lease_seconds: settings.orch_lease_seconds,
+        approval_wait: Duration::from_secs(settings.approval_wait_seconds),
         providers: Box::new(|name| settings::providers::here(repo, name)),
         validators: settings::lines::validators(repo)?,
         evaluators: settings::lines::evaluators(repo)?,

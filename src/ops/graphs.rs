@@ -11,35 +11,17 @@ use crate::flow::base::MAX_FILE;
 use crate::git::Repo;
 use crate::git::objects::revspec::Content;
 use crate::ledger::{Ledger, Place};
-use crate::model::decide::{Command, Decided, EdgeSpec, NodeEdit, NodeSpec, RunEdit};
-use crate::model::ids::{Alias, NodeId, ProviderName, RunId, TurnId};
+use crate::model::decide::{Command, Decided, EdgeSpec, RunEdit};
+use crate::model::ids::{Alias, NodeId, RunId, TurnId};
 use crate::model::message::{Expectation, MAX_MESSAGE, Payload, ResponseSpec};
-use crate::model::node::{CliPermissions, NodeStatus, Permissions};
 use crate::model::run::{GlobalMode, Limits, Mode, RunStatus};
 use crate::model::state::State;
 
-use super::error::Error;
-use super::inside::persons_only;
+use super::error::{Error, Kind};
+use super::inside::{TURN, is_of_turn, persons_only};
 
 /// The directory of role texts in the base commit.
 const TEMPLATES: &str = ".aynig/templates/";
-
-/// A new node, in the words of a command line.
-#[derive(Debug, Clone)]
-pub struct NewNode<'a> {
-    /// Its short name.
-    pub alias: &'a str,
-    /// Its role.
-    pub role: &'a str,
-    /// Its provider.
-    pub provider: &'a str,
-    /// A text for people.
-    pub label: Option<&'a str>,
-    /// The model.
-    pub model: Option<&'a str>,
-    /// Whether all requests of its program are granted.
-    pub skips: bool,
-}
 
 /// Makes a graph without nodes.
 pub fn create(
@@ -61,31 +43,8 @@ pub fn create(
     Ok(engine.make_graph(&new, &|_, _| Ok(Vec::new()))?)
 }
 
-/// Makes a node.
-pub fn add_node(engine: &Engine<'_>, run: RunId, new: &NewNode<'_>) -> Result<Decided, Error> {
-    persons_only("making a node")?;
-    let mut ledger = engine.graph(run)?;
-    let alias = alias(new.alias)?;
-    let provider = ProviderName::parse(new.provider).map_err(|error| {
-        Error::usage(format!("--provider {}: {error}; nothing was changed", new.provider))
-    })?;
-    let cli_permissions_mode = if new.skips { CliPermissions::Skip } else { CliPermissions::Gated };
-    let spec = NodeSpec {
-        label: new.label.unwrap_or(new.alias).to_owned(),
-        alias: Some(alias),
-        role_text: role_text(engine.repo, &ledger.tip().state.run.base_sha, new.role)?,
-        role_template: new.role.to_owned(),
-        provider,
-        model: new.model.map(str::to_owned),
-        capabilities: None,
-        permissions: Some(Permissions { cli_permissions_mode, ..Permissions::default() }),
-        limits: Limits::default(),
-    };
-    operate(engine, &mut ledger, Command::AddNode(Box::new(spec)))
-}
-
 /// The text of a role: `.aynig/templates/<role>.md` of the base commit, if it has one.
-fn role_text(repo: &Repo, base: &str, role: &str) -> Result<Option<String>, Error> {
+pub(super) fn role_text(repo: &Repo, base: &str, role: &str) -> Result<Option<String>, Error> {
     let is_plain =
         !role.is_empty() && role.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
     if !is_plain {
@@ -102,15 +61,6 @@ fn role_text(repo: &Repo, base: &str, role: &str) -> Result<Option<String>, Erro
     }
 }
 
-/// Lets a node that has failed begin anew.
-pub fn start_node(engine: &Engine<'_>, run: RunId, named: &str) -> Result<Decided, Error> {
-    persons_only("starting a node")?;
-    let mut ledger = engine.graph(run)?;
-    let node = node(&ledger.tip().state, named)?;
-    let edit = NodeEdit { status: Some(NodeStatus::Idle), ..NodeEdit::default() };
-    operate(engine, &mut ledger, Command::SetNode(node, edit))
-}
-
 /// Makes an edge.
 pub fn add_edge(engine: &Engine<'_>, run: RunId, from: &str, to: &str) -> Result<Decided, Error> {
     persons_only("making an edge")?;
@@ -121,8 +71,26 @@ pub fn add_edge(engine: &Engine<'_>, run: RunId, from: &str, to: &str) -> Result
     operate(engine, &mut ledger, Command::AddEdge(spec))
 }
 
+/// Removes an edge, which an id or the beginning of one names.
+pub fn remove_edge(engine: &Engine<'_>, run: RunId, named: &str) -> Result<Decided, Error> {
+    persons_only("removing an edge")?;
+    let mut ledger = engine.graph(run)?;
+    let state = &ledger.tip().state;
+    let edge = begins(state.edges.keys(), named).ok_or_else(|| {
+        let message = format!("run {} has no edge {named}; nothing was changed", state.run.slug);
+        Error::new(Kind::NotFound, message)
+            .hint(format!("`aynig orch show {}` lists the edges with their ids", state.run.slug))
+    })?;
+    operate(engine, &mut ledger, Command::RemoveEdge(edge))
+}
+
 /// Sends a message of a person. `-` reads the text from standard input.
-pub fn chat(engine: &Engine<'_>, run: RunId, to: Option<&str>, text: &str) -> Result<Decided, Error> {
+pub fn chat(
+    engine: &Engine<'_>,
+    run: RunId,
+    to: Option<&str>,
+    (text, interrupt): (&str, bool),
+) -> Result<Decided, Error> {
     persons_only("sending a message to an agent")?;
     let mut ledger = engine.graph(run)?;
     let node = to.map(|named| node(&ledger.tip().state, named)).transpose()?;
@@ -130,15 +98,31 @@ pub fn chat(engine: &Engine<'_>, run: RunId, to: Option<&str>, text: &str) -> Re
         "-" => typed()?,
         text => text.to_owned(),
     };
-    operate(engine, &mut ledger, Command::Chat { node, content, interrupt: false })
+    if let Some(node) = node
+        && is_reset(&ledger.tip().state, node, &content)
+    {
+        return Ok(engine.reset_node(&mut ledger, node, &engine.workspaces.options.by)?);
+    }
+    operate(engine, &mut ledger, Command::Chat { node, content, interrupt })
 }
 
+/// Whether a message means that the node begins a new session.
+fn is_reset(state: &State, node: NodeId, text: &str) -> bool {
+    let resets = state.nodes.get(&node).map(|node| node.session.reset_commands.as_slice());
+    resets.is_some_and(|resets| resets.iter().any(|reset| reset == text.trim()))
+}
+
+/// The text on standard input.
 fn typed() -> Result<String, Error> {
-    let mut text = String::new();
+    let wrong = |why: &str| Error::usage(format!("the text on standard input {why}; nothing was changed"));
+    let mut text = Vec::new();
     let most = u64::try_from(MAX_MESSAGE).unwrap_or(u64::MAX).saturating_add(1);
-    let read = std::io::stdin().lock().take(most).read_to_string(&mut text);
-    read.map_err(|error| Error::usage(format!("the text on standard input: {error}; nothing was changed")))?;
-    Ok(text)
+    let read = std::io::stdin().lock().take(most).read_to_end(&mut text);
+    read.map_err(|error| wrong(&format!("cannot be read: {error}")))?;
+    if text.len() > MAX_MESSAGE {
+        return Err(wrong(&format!("is longer than {MAX_MESSAGE} bytes")).hint("put the rest into a file"));
+    }
+    String::from_utf8(text).map_err(|_| wrong("is not UTF-8"))
 }
 
 /// Gives a graph another status.
@@ -148,7 +132,11 @@ pub fn set_status(engine: &Engine<'_>, run: RunId, status: RunStatus) -> Result<
     operate(engine, &mut ledger, Command::SetRun(RunEdit { status: Some(status), ..RunEdit::default() }))
 }
 
-fn operate(engine: &Engine<'_>, ledger: &mut Ledger<'_>, command: Command) -> Result<Decided, Error> {
+pub(super) fn operate(
+    engine: &Engine<'_>,
+    ledger: &mut Ledger<'_>,
+    command: Command,
+) -> Result<Decided, Error> {
     Ok(engine.operate(ledger, &[command], &engine.workspaces.options.by)?)
 }
 
@@ -163,11 +151,11 @@ pub fn hand_off(
     let ledger = Ledger::open(engine.repo, run)?;
     let is_plain = expectation == Expectation::None && reply_to.is_none();
     let response = ResponseSpec { expectation, reply_to: reply_to.map(str::to_owned) };
-    let payload = Payload {
-        message: message.to_owned(),
-        response: (!is_plain).then_some(response),
-        ..Payload::default()
+    let message = match message {
+        "-" => typed()?,
+        message => message.to_owned(),
     };
+    let payload = Payload { message, response: (!is_plain).then_some(response), ..Payload::default() };
     Ok(engine.stage(&ledger, (node, turn), Act::Handoff { to: alias(to)?, payload })?)
 }
 
@@ -176,9 +164,13 @@ fn own_turn() -> Result<(RunId, NodeId, TurnId), Error> {
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
     let run = RunId::parse(&variable("AYNIG_ORCH_RUN"));
     let node = NodeId::parse(&variable("AYNIG_ORCH_NODE"));
-    let turn = TurnId::parse(&variable("AYNIG_ORCH_TURN"));
+    let turn = TurnId::parse(&variable(TURN));
     match (run, node, turn) {
-        (Some(run), Some(node), Some(turn)) => Ok((run, node, turn)),
+        (Some(run), Some(node), Some(turn)) if is_of_turn(&turn.to_string()) => Ok((run, node, turn)),
+        (Some(_), Some(_), Some(turn)) => {
+            let message = format!("this process does not belong to the turn {turn}; nothing was staged");
+            Err(Error::usage(message).hint("leave AYNIG_ORCH_TURN as the turn has it"))
+        }
         _ => Err(Error::usage(
             "this is called by an agent in its turn, and by nobody else; nothing was staged",
         )
@@ -186,15 +178,14 @@ fn own_turn() -> Result<(RunId, NodeId, TurnId), Error> {
     }
 }
 
-fn alias(text: &str) -> Result<Alias, Error> {
+pub(super) fn alias(text: &str) -> Result<Alias, Error> {
     Alias::parse(text).map_err(|error| Error::usage(format!("{error}; nothing was changed")))
 }
 
-/// The node that is meant by an alias or an id.
-fn node(state: &State, named: &str) -> Result<NodeId, Error> {
-    let found =
-        state.nodes.values().find(|node| node.alias.as_str() == named || node.id.to_string() == named);
-    found.map(|node| node.id).ok_or_else(|| {
+/// The node that is meant by an alias, an id, or the beginning of an id.
+pub(super) fn node(state: &State, named: &str) -> Result<NodeId, Error> {
+    let by_alias = state.nodes.values().find(|node| node.alias.as_str() == named).map(|node| node.id);
+    by_alias.or_else(|| begins(state.nodes.keys(), named)).ok_or_else(|| {
         let slug = &state.run.slug;
         let known: Vec<&str> = state.nodes.values().map(|node| node.alias.as_str()).collect();
         let hint = if known.is_empty() {
@@ -204,4 +195,14 @@ fn node(state: &State, named: &str) -> Result<NodeId, Error> {
         };
         Error::failed(format!("run {slug} has no node {named}; nothing was changed")).hint(hint)
     })
+}
+
+/// The one id that begins like this text.
+pub(super) fn begins<'a, Id: Copy + ToString + 'a>(
+    ids: impl Iterator<Item = &'a Id>,
+    text: &str,
+) -> Option<Id> {
+    let mut meant = ids.filter(|id| !text.is_empty() && id.to_string().starts_with(text));
+    let first = meant.next().copied();
+    first.filter(|_| meant.next().is_none())
 }

@@ -10,6 +10,9 @@ use super::error::Error;
 /// The variable that names the run, for programs of a step.
 const RUN: &str = "AYNIG_ORCH_RUN";
 
+/// The variable that names the turn, for programs of one.
+pub(super) const TURN: &str = "AYNIG_ORCH_TURN";
+
 /// Refuses what only a person may do.
 pub fn persons_only(verb: &str) -> Result<(), Error> {
     if !is_inside() {
@@ -23,6 +26,19 @@ pub fn persons_only(verb: &str) -> Result<(), Error> {
 #[must_use]
 pub fn is_of_this_step(run: &str) -> bool {
     !is_inside() || std::env::var(RUN).is_ok_and(|own| own == run)
+}
+
+/// Whether no process above this one belongs to another turn. A program can change its variables, but not those that its
+/// parents were started with.
+pub(super) fn is_of_turn(turn: &str) -> bool {
+    above().all(|process| names_no_other(&process, turn))
+}
+
+fn names_no_other(process: &Above, turn: &str) -> bool {
+    process.environment.iter().all(|entry| {
+        let value = entry.strip_prefix(TURN.as_bytes()).and_then(|rest| rest.strip_prefix(b"="));
+        value.is_none_or(|value| value.is_empty() || value == turn.as_bytes())
+    })
 }
 
 /// Whether this process belongs to a step.

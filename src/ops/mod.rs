@@ -4,6 +4,7 @@
 //! options, terminals nor exit codes. What a caller should show besides the result is returned as data.
 
 pub mod app;
+pub mod approvals;
 pub mod authority;
 pub mod cancel;
 pub mod declare;
@@ -11,11 +12,13 @@ pub mod engine;
 pub mod error;
 pub mod flow;
 pub mod flows;
+pub mod graph_runs;
 pub mod graphs;
 pub mod history;
 pub mod inside;
 pub mod land;
 pub mod missing;
+pub mod nodes;
 pub mod notify;
 pub mod outer;
 pub mod patience;

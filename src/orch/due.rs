@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::model::ids::{MessageId, NodeId};
-use crate::model::node::NodeStatus;
+use crate::model::node::{Hold, NodeStatus};
 use crate::model::run::RunStatus;
 use crate::model::state::State;
 use crate::model::time::Timestamp;
@@ -35,6 +35,8 @@ pub enum Rest {
     Removed,
     /// The run is not running.
     Run(RunStatus),
+    /// A person holds it.
+    Held(Hold),
     /// Its turns failed until no try was left.
     Failed,
     /// A request of it has no answer.
@@ -49,6 +51,9 @@ pub fn due(state: &State, id: NodeId, now: Timestamp, pauses: &[Duration]) -> Du
     let Some(node) = state.nodes.get(&id) else { return Due::Rest(Rest::Removed) };
     if state.run.status != RunStatus::Running {
         return Due::Rest(Rest::Run(state.run.status));
+    }
+    if let Some(hold) = node.hold {
+        return Due::Rest(Rest::Held(hold));
     }
     if node.status == NodeStatus::Failed {
         return Due::Rest(Rest::Failed);
@@ -68,6 +73,15 @@ pub fn due(state: &State, id: NodeId, now: Timestamp, pauses: &[Duration]) -> Du
     }
 }
 
+/// Whether a live turn that reads these items ends as interrupted: its node is held or gone, or has an interrupting
+/// message that the turn does not know.
+#[must_use]
+pub fn is_cut(state: &State, id: NodeId, read: &[MessageId]) -> bool {
+    let Some(node) = state.nodes.get(&id) else { return true };
+    let mut inbox = state.inbox(id).into_iter();
+    node.hold.is_some() || inbox.any(|item| item.interrupts() && !read.contains(&item.id()))
+}
+
 /// The earliest time of the next try. `None`: at once.
 fn later(ended: Timestamp, failures: u64, pauses: &[Duration]) -> Option<Timestamp> {
     let before = usize::try_from(failures).unwrap_or(usize::MAX).checked_sub(1)?;
@@ -80,7 +94,7 @@ fn later(ended: Timestamp, failures: u64, pauses: &[Duration]) -> Option<Timesta
 mod tests {
     use super::*;
     use crate::model::approval::{Answer, Resolution, Tool};
-    use crate::model::decide::{Command, EndedTurn, NodeEdit, RunEdit};
+    use crate::model::decide::{Command, EndedTurn, NodeEdit, RunEdit, Steer};
     use crate::model::ids::TurnId;
     use crate::model::step::TurnStatus;
     use crate::model::tests::Bench;
@@ -106,6 +120,8 @@ mod tests {
             detail: None,
             excused: false,
             until: None,
+            heard: Vec::new(),
+            unsaid: Vec::new(),
             session: None,
         }))
     }
@@ -146,12 +162,43 @@ mod tests {
         let a = bench.node("a", "implementer");
         bench.run(chat(a, "go", false)).unwrap();
         let tool = Tool { id: "1".to_owned(), name: "command".to_owned(), args: serde_json::Map::new() };
-        bench.run(Command::Ask { node: a, tool, context: None, expires_at: None }).unwrap();
+        bench
+            .run(Command::Ask { node: a, tool, context: None, expires_at: None, heard: Vec::new() })
+            .unwrap();
         assert_eq!(now(&bench, a), Due::Rest(Rest::Asks));
         let approval = *bench.state.approvals.keys().next().unwrap();
         let resolution = Resolution { status: Answer::Denied, modified_args: None, reason: None };
         bench.run(Command::Answer { approval, resolution }).unwrap();
         assert!(matches!(now(&bench, a), Due::Turn { .. }));
+    }
+
+    #[test]
+    fn a_held_node_rests_until_it_may_go_on() {
+        let mut bench = Bench::new();
+        let a = bench.node("a", "implementer");
+        bench.run(chat(a, "one", false)).unwrap();
+        let Due::Turn { read } = now(&bench, a) else { panic!("a turn is due") };
+        assert!(!is_cut(&bench.state, a, &read));
+        bench.run(chat(a, "two", false)).unwrap();
+        assert!(!is_cut(&bench.state, a, &read), "it waits for the next turn");
+        bench.run(Command::SteerNode(a, Steer::Interrupt)).unwrap();
+        assert!(is_cut(&bench.state, a, &read));
+        assert_eq!(now(&bench, a), Due::Rest(Rest::Held(Hold::Interrupted)));
+        bench.run(chat(a, "three", false)).unwrap();
+        assert!(is_cut(&bench.state, a, &read), "the turn may not have heard of the interrupt yet");
+        let Due::Turn { read } = now(&bench, a) else { panic!("a turn is due") };
+        assert_eq!(read.len(), 3);
+        assert!(!is_cut(&bench.state, a, &read));
+        bench.run(Command::SteerNode(a, Steer::Stop)).unwrap();
+        bench.run(chat(a, "four", true)).unwrap();
+        bench.run(Command::SteerNode(a, Steer::Interrupt)).unwrap();
+        assert_eq!(now(&bench, a), Due::Rest(Rest::Held(Hold::Stopped)), "only a start lets it go on");
+        bench.run(Command::SteerNode(a, Steer::Start)).unwrap();
+        assert!(matches!(now(&bench, a), Due::Turn { .. }));
+        let changed = bench.run(Command::SteerNode(a, Steer::Start)).unwrap();
+        assert!(changed.events.is_empty());
+        bench.run(Command::RemoveNode(a)).unwrap();
+        assert!(is_cut(&bench.state, a, &read));
     }
 
     #[test]

@@ -66,7 +66,6 @@ pub(crate) enum Event {
     /// The program keeps the call of a request that nobody answered.
     Kept,
     /// A sentence for the agent that its protocol cannot carry.
-    #[expect(dead_code, reason = "of the next dialects")]
     Unsaid(String),
     /// Tokens and cost of the turn so far.
     Usage(Usage),

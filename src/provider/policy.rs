@@ -73,12 +73,18 @@ impl Posture {
         args
     }
 
-    /// `approvalPolicy`, `sandbox` and `config` of Codex. Without the network its sandbox is kept in any case.
-    pub(crate) fn codex(&self) -> (&'static str, &'static str, Option<Value>) {
-        let policy = if self.approval == Approval::FailOnPrompt { "on-request" } else { "never" };
+    /// `approvalPolicy`, `sandbox` and `config` of Codex. With a gate it asks about everything. Then, and without the
+    /// network, its sandbox is kept in any case.
+    pub(crate) fn codex(&self, is_gated: bool) -> (&'static str, &'static str, Option<Value>) {
+        let policy = match self.approval {
+            _ if is_gated => "untrusted",
+            Approval::FailOnPrompt => "on-request",
+            Approval::DenyInteractive | Approval::BoundedAutoApprove => "never",
+        };
+        let is_free = self.skips() && !is_gated && self.network != Some(false);
         let sandbox = match self.execution {
             Execution::ReadOnly => "read-only",
-            Execution::WorkspaceWrite if self.skips() && self.network != Some(false) => "danger-full-access",
+            Execution::WorkspaceWrite if is_free => "danger-full-access",
             Execution::WorkspaceWrite => "workspace-write",
         };
         let network = self.network.filter(|_| sandbox == "workspace-write");
@@ -145,8 +151,10 @@ mod tests {
                         execution == Execution::WorkspaceWrite && approval == Approval::BoundedAutoApprove;
                     let claude = |gated| posture.claude(gated).contains(&"--dangerously-skip-permissions");
                     assert_eq!((claude(false), claude(true)), (skips, false), "{posture:?}");
-                    let codex = posture.codex().1 == "danger-full-access";
-                    assert_eq!(codex, skips && network != Some(false), "{posture:?}");
+                    let codex = |gated| posture.codex(gated).1 == "danger-full-access";
+                    let expected = (skips && network != Some(false), false);
+                    assert_eq!((codex(false), codex(true)), expected, "{posture:?}");
+                    assert_eq!(posture.codex(true).0, "untrusted", "{posture:?}");
                 }
             }
         }
@@ -175,7 +183,7 @@ mod tests {
             (Execution::WorkspaceWrite, Approval::DenyInteractive, None, ("never", "workspace-write", None)),
         ];
         for (execution, approval, network, expected) in table {
-            assert_eq!(Posture { execution, network, approval }.codex(), expected);
+            assert_eq!(Posture { execution, network, approval }.codex(false), expected);
         }
     }
 

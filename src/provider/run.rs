@@ -22,7 +22,7 @@ use super::lines::{LONGEST, Line, Lines};
 use super::name::Kind;
 use super::opening::Opening;
 use super::record::{Events, Kept};
-use super::turn::{Ended, How, Turn, files};
+use super::turn::{Ended, How, Provider, Turn, files};
 use crate::clock::Stopwatch;
 use crate::fsutil::{free_space_text, last_line, replace};
 use crate::stop::{Notice, Stop};
@@ -46,6 +46,14 @@ const MOST_LINGER: Duration = Duration::from_secs(10);
 
 /// The signal by which a supervised program is stopped.
 const TERMINATE: i32 = 15;
+
+impl Provider {
+    /// Whether its program can ask for permission.
+    #[must_use]
+    pub fn can_ask(&self) -> bool {
+        dialects::can_ask(self.kind)
+    }
+}
 
 /// Runs a turn to its end; blocks until then. There are no errors: whatever happens is a value of [`How`].
 ///

@@ -95,7 +95,10 @@ fn is_of_type(value: &Value, kind: &str, meaning: &str, document: &str) -> bool 
             }
             "decimal" => value.is_number(),
             OF_THE_CONTRACT => {
-                ["runId", "run_id"].iter().any(|id| value[id].is_string()) || value["contractVersion"] == "1"
+                // An event, a run, a tool, an answer or a person.
+                ["runId", "run_id", "name", "status"].iter().any(|name| value[name].is_string())
+                    || value["contractVersion"] == "1"
+                    || value["person"].is_object()
             }
             "precise time" => text.is_some_and(|text| text.len() == 24 && text.ends_with('Z')),
             "word" => text.is_some_and(|text| {
@@ -454,24 +457,42 @@ fn runs(scenes: &mut Scenes) {
 
 /// A graph of two nodes, of which one hands work on.
 fn graphs(scenes: &mut Scenes) {
-    let script = r#""$AYNIG_BIN" orch handoff --to b --message x >staged.json 2>/dev/null; echo done"#;
+    let script = r#"
+case $prompt in *"> wait"*) : >../../begun; exec sleep 600 ;; esac
+"$AYNIG_BIN" orch handoff --to b --message x >staged.json 2>/dev/null; echo done"#;
     let graph = super::graphs::Graph::new(script, &[]);
     let run = graph.slug.as_str();
     let mut stage = Stage { repo: &graph.repo, scenes };
     stage.ask("orch run create", &[]);
-    let agent = ["--role", "implementer", "--provider", "scripted"];
+    let agent = ["--role", "implementer", "--provider", "scripted", "--permissions", "skip"];
     for alias in ["a", "b"] {
         stage.ask("orch node add", &[&[run, alias], &agent[..]].concat());
     }
     stage.ask("orch edge add", &[run, "a", "b"]);
     stage.ask("orch chat", &[run, "a", "x"]);
     graph.drain();
+    stage.ask("orch node set", &[run, "a", "--label", "Ann"]);
+    super::graphs::approvals::scenes(stage.scenes);
+    stage.ask("orch node stop", &[run, "a"]);
     stage.ask("orch node start", &[run, "a"]);
+    stage.ask("orch node reset", &[run, "a"]);
+    graph.ok(&["chat", "RUN", "a", "wait"]);
+    let mut runner = super::graphs::people::live(&graph.repo);
+    stage.ask("orch node interrupt", &[run, "a"]);
+    runner.wait().expect("it ends");
+    let state = graph.state();
+    let edge = state["edges"].as_object().expect("edges").keys().next().expect("an edge");
+    stage.ask("orch edge remove", &[run, edge]);
+    stage.ask("orch node remove", &[run, "b"]);
     stage.ask("orch run pause", &[run]);
     stage.ask("orch run resume", &[run]);
+    stage.ask("orch run complete", &[run]);
+    stage.ask("orch run resume", &[run]);
+    stage.ask("orch run set", &[run, "--label", "New"]);
     stage.ask("orch run stop", &[run]);
     let staged = graph.repo.git(["show", &format!("work/{run}/a:staged.json")]).into_bytes();
     let output = graph.repo.aynig_ok(["orch", "run", "list"]);
+    stage.ask("orch run delete", &[run]);
     let hub = graph.repo.beside("hub.git");
     let hub = hub.to_str().expect("UTF-8");
     graph.repo.git(["clone", "-q", "--bare", ".", hub]);

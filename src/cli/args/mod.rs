@@ -22,6 +22,7 @@ mod flow_runs;
 mod land;
 mod look;
 mod orch;
+mod orch_nodes;
 mod parse;
 mod people;
 mod provider;
@@ -41,8 +42,10 @@ pub(crate) use crate::cli::args::flow_runs::{FlowList, FlowOne};
 pub(crate) use crate::cli::args::land::Land;
 pub(crate) use crate::cli::args::look::{Log, Logs, Status};
 pub(crate) use crate::cli::args::orch::{
-    Expects, Orch, OrchChat, OrchCreate, OrchEdgeVerb, OrchEvents, OrchHandoff, OrchNodeVerb, OrchRunVerb,
-    OrchVerb, Permits,
+    Expects, Orch, OrchChat, OrchCreate, OrchEdgeVerb, OrchEvents, OrchHandoff, OrchRunVerb, OrchVerb, Phase,
+};
+pub(crate) use crate::cli::args::orch_nodes::{
+    Manages, NodeSettings, OneNode, OrchNode, OrchNodeVerb, Permits,
 };
 pub(crate) use crate::cli::args::people::{Answer, Wait};
 pub(crate) use crate::cli::args::provider::{Provider, ProviderCheck, ProviderVerb};

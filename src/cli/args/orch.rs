@@ -2,6 +2,8 @@
 
 use clap::{ArgAction, Args, Subcommand};
 
+use super::orch_nodes::OrchNode;
+
 /// `aynig orch`.
 #[derive(Debug, Args)]
 #[command(
@@ -32,6 +34,12 @@ pub(crate) enum OrchVerb {
     Chat(OrchChat),
     /// Hand work to another node; an agent calls it in its turn, and it takes effect when that has ended well
     Handoff(OrchHandoff),
+    /// List the requests of nodes that wait for an answer
+    Approvals(OrchApprovals),
+    /// Let a tool run that a node asked for
+    Approve(OrchApprove),
+    /// Deny a tool that a node asked for
+    Deny(OrchDeny),
     /// Show a run: its status, its nodes, and what it waits for
     Show(OneRun),
     /// Show the events of a run
@@ -70,6 +78,39 @@ pub(crate) enum OrchRunVerb {
     Resume(OneRun),
     /// End a run; its work stays
     Stop(OneRun),
+    /// End a run that has reached its goal; its work stays
+    Complete(OneRun),
+    /// Change a run
+    Set(OrchRunSet),
+    /// Delete a run, and its worktrees on this host; its ledger and its work are archived
+    Delete(OneRun),
+}
+
+/// `aynig orch run set`.
+#[derive(Debug, Args)]
+pub(crate) struct OrchRunSet {
+    /// The run
+    #[arg(value_name = "RUN")]
+    pub(crate) run_name: String,
+
+    /// A text for people
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) label: Option<String>,
+
+    /// What nodes may change from their next turn on
+    #[arg(long, value_enum, value_name = "MODE")]
+    pub(crate) global_mode: Option<Phase>,
+}
+
+/// What the nodes of a run may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Phase {
+    /// Files below docs/
+    #[value(name = "PLANNING")]
+    Planning,
+    /// All files
+    #[value(name = "IMPLEMENTATION")]
+    Implementation,
 }
 
 /// `aynig orch run create`.
@@ -82,73 +123,6 @@ pub(crate) struct OrchCreate {
     /// The commit that work branches begin at
     #[arg(long, value_name = "REF", default_value = "HEAD")]
     pub(crate) base: String,
-}
-
-/// `aynig orch node`.
-#[derive(Debug, Args)]
-#[command(disable_help_subcommand = true)]
-pub(crate) struct OrchNode {
-    /// The subcommand
-    #[command(subcommand)]
-    pub(crate) verb: OrchNodeVerb,
-}
-
-/// The subcommands of `aynig orch node`.
-#[derive(Debug, Subcommand)]
-pub(crate) enum OrchNodeVerb {
-    /// Make a node
-    Add(OrchNodeAdd),
-    /// Let a node that has failed begin anew
-    Start(OneNode),
-}
-
-/// `aynig orch node add`.
-#[derive(Debug, Args)]
-pub(crate) struct OrchNodeAdd {
-    /// The node
-    #[command(flatten)]
-    pub(crate) one: OneNode,
-
-    /// Its role
-    #[arg(long, value_name = "ROLE")]
-    pub(crate) role: String,
-
-    /// Its provider: a name of `aynig provider list`
-    #[arg(long, value_name = "NAME")]
-    pub(crate) provider: String,
-
-    /// A text for people [default: the alias]
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) label: Option<String>,
-
-    /// The model, as the provider names it
-    #[arg(long, value_name = "MODEL")]
-    pub(crate) model: Option<String>,
-
-    /// Whether requests of its program for permission are granted, or denied
-    #[arg(long, value_enum, value_name = "MODE", default_value = "gated")]
-    pub(crate) permissions: Permits,
-}
-
-/// The permissions of a node's program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Permits {
-    /// All requests are granted
-    Skip,
-    /// Requests are denied
-    Gated,
-}
-
-/// A subcommand about one node.
-#[derive(Debug, Args)]
-pub(crate) struct OneNode {
-    /// The run
-    #[arg(value_name = "RUN")]
-    pub(crate) run_name: String,
-
-    /// The alias of the node
-    #[arg(value_name = "ALIAS")]
-    pub(crate) alias: String,
 }
 
 /// `aynig orch edge`.
@@ -165,6 +139,20 @@ pub(crate) struct OrchEdge {
 pub(crate) enum OrchEdgeVerb {
     /// Let a node hand work to another one
     Add(OrchEdgeAdd),
+    /// Remove an edge
+    Remove(OrchEdgeRemove),
+}
+
+/// `aynig orch edge remove`.
+#[derive(Debug, Args)]
+pub(crate) struct OrchEdgeRemove {
+    /// The run
+    #[arg(value_name = "RUN")]
+    pub(crate) run_name: String,
+
+    /// The id of the edge, or the beginning of it
+    #[arg(value_name = "EDGE")]
+    pub(crate) edge: String,
 }
 
 /// `aynig orch edge add`.
@@ -191,8 +179,12 @@ pub(crate) struct OrchChat {
     pub(crate) run_name: String,
 
     /// The alias of the node, and the text; the text alone goes to the orchestrator
-    #[arg(value_names = ["ALIAS", "TEXT"], num_args = 1..=2, required = true, allow_hyphen_values = true)]
+    #[arg(value_names = ["ALIAS", "TEXT"], num_args = 1..=2, required = true)]
     pub(crate) words: Vec<String>,
+
+    /// End a turn of the node that is under way, and read this first
+    #[arg(long)]
+    pub(crate) interrupt: bool,
 }
 
 /// `aynig orch handoff`.
@@ -202,7 +194,7 @@ pub(crate) struct OrchHandoff {
     #[arg(long, value_name = "ALIAS")]
     pub(crate) to: String,
 
-    /// The text
+    /// The text; `-` reads it from standard input
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) message: String,
 
@@ -224,6 +216,38 @@ pub(crate) enum Expects {
     Optional,
     /// The sender waits for the answer
     Required,
+}
+
+/// `aynig orch approvals`.
+#[derive(Debug, Args)]
+pub(crate) struct OrchApprovals {
+    /// Also requests with an answer that their node has not read
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+/// `aynig orch approve`.
+#[derive(Debug, Args)]
+pub(crate) struct OrchApprove {
+    /// The id of the request, or the beginning of it
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+
+    /// Let it run with these arguments instead: a JSON object
+    #[arg(long, value_name = "JSON")]
+    pub(crate) args: Option<String>,
+}
+
+/// `aynig orch deny`.
+#[derive(Debug, Args)]
+pub(crate) struct OrchDeny {
+    /// The id of the request, or the beginning of it
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+
+    /// The reason, which the agent reads
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) reason: String,
 }
 
 /// A subcommand about one run.

@@ -15,13 +15,17 @@
 //! | [`operate`] | operations, and the drivers that they wake |
 //! | [`start`] | makes a graph |
 //! | [`turn`] | one attempt of a node's driver |
+//! | `gate` | its requests for approval |
 //! | `settle` | the operation that ends it |
 //! | [`staged`] | the acts of an agent in its turn |
+//! | `steer` | interrupts, resets and removes nodes, deletes runs |
 //! | [`recover`] | after an attempt that was cut off or interrupted |
 
+pub mod gate;
 pub mod operate;
 pub mod recover;
 mod settle;
 pub mod staged;
 pub mod start;
+mod steer;
 pub mod turn;

@@ -96,8 +96,8 @@ impl Engine<'_> {
             .hint("try again"))
     }
 
-    /// The drivers that an operation moves, except the one of `own`: those of nodes that are new, and of nodes that have a
-    /// turn by it.
+    /// The drivers that an operation moves, except the one of `own`: those of nodes that are new or removed, and of nodes that
+    /// have a turn by it.
     pub(super) fn woken<'d>(
         &'d self,
         ledger: &Ledger<'_>,
@@ -105,7 +105,9 @@ impl Engine<'_> {
         own: Option<NodeId>,
     ) -> Result<Vec<Move<'d>>, Refusal> {
         let at = now()?;
-        let mut wanted: Vec<(&Node, Next)> = Vec::new();
+        let gone = before.nodes.values().filter(|node| !after.nodes.contains_key(&node.id));
+        let gone = gone.filter(|node| Some(node.id) != own);
+        let mut wanted: Vec<(&Node, Next)> = gone.map(|node| (node, removed())).collect();
         for node in after.nodes.values().filter(|node| Some(node.id) != own) {
             let is_new = !before.nodes.contains_key(&node.id);
             let is_due = due(after, node.id, at, &PAUSES);
@@ -235,11 +237,16 @@ pub(super) fn next_of(state: &State, id: NodeId, at: Timestamp) -> Next {
         }
         Due::Rest(Rest::Removed) => removed(),
         Due::Rest(Rest::Run(status)) => rests(format!("the run is {}", status.word()), None),
+        Due::Rest(Rest::Held(hold)) => {
+            rests(format!("{alias} is {}: `aynig orch node start {slug} {alias}`", hold.word()), None)
+        }
         Due::Rest(Rest::Failed) => rests(
             format!("{alias} has failed"),
             Some(format!("`aynig orch chat {slug} {alias} TEXT`, or `aynig orch node start {slug} {alias}`")),
         ),
-        Due::Rest(Rest::Asks) => rests(format!("{alias} waits for an approval"), None),
+        Due::Rest(Rest::Asks) => {
+            rests(format!("{alias} waits for an approval"), Some("`aynig orch approvals`".to_owned()))
+        }
         Due::Rest(Rest::Nothing) => rests(format!("{alias} has read everything"), None),
     }
 }

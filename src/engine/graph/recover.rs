@@ -143,6 +143,8 @@ fn unrecorded_turn(
         detail: Some(detail),
         excused: false,
         until: None,
+        heard: Vec::new(),
+        unsaid: Vec::new(),
         session: None,
     }
 }

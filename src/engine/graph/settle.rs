@@ -16,7 +16,7 @@ use crate::engine::{Engine, now};
 use crate::git::RefChange;
 use crate::ledger::{Ledger, LedgerError};
 use crate::model::decide::{Command, EndedTurn, Halt, NewArtifact, Op};
-use crate::model::ids::{NodeId, TurnId};
+use crate::model::ids::{ApprovalId, NodeId, TurnId};
 use crate::model::step::TurnStatus;
 use crate::model::time::Timestamp;
 use crate::provider::{self, How};
@@ -58,6 +58,8 @@ pub(super) struct End {
     pub(super) detail: Option<String>,
     pub(super) excused: bool,
     pub(super) until: Option<Timestamp>,
+    /// The answers of people that its program was given.
+    pub(super) heard: Vec<ApprovalId>,
 }
 
 impl End {
@@ -65,29 +67,29 @@ impl End {
     pub(super) fn of(ended: &provider::Ended) -> Self {
         let at = |second: i64| Timestamp::from_millis(second.saturating_mul(1_000));
         let why = Some(ended.evidence.clone());
-        let failed = Self { status: TurnStatus::Failed, detail: why, excused: ended.outage, until: None };
+        let failed = Self {
+            status: TurnStatus::Failed,
+            detail: why,
+            excused: ended.outage,
+            until: None,
+            heard: Vec::new(),
+        };
         match &ended.how {
-            How::Completed => {
-                Self { status: TurnStatus::Completed, detail: None, excused: false, until: None }
-            }
-            How::Stopped(_) => Self { status: TurnStatus::Interrupted, ..failed },
+            How::Completed => Self { status: TurnStatus::Completed, detail: None, ..failed },
+            // What a parked turn did stays, as that of an interrupted one.
+            How::Stopped(_) | How::Parked { .. } => Self { status: TurnStatus::Interrupted, ..failed },
             How::Limited { until, .. } => Self { excused: true, until: at(until_of_limit(*until)), ..failed },
             How::Later => {
                 let until = at(clock::wall_seconds().saturating_add(LATER));
                 Self { excused: true, until, ..failed }
             }
-            How::Failed
-            | How::TimedOut(_)
-            | How::Idle(_)
-            | How::Asked(_)
-            | How::Parked { .. }
-            | How::Unavailable(_) => failed,
+            How::Failed | How::TimedOut(_) | How::Idle(_) | How::Asked(_) | How::Unavailable(_) => failed,
         }
     }
 
     /// It failed for this reason, although the agent came to its end.
     pub(super) fn fails(&mut self, why: String) {
-        *self = Self { status: TurnStatus::Failed, detail: Some(why), excused: false, until: None };
+        (self.status, self.detail, self.excused, self.until) = (TurnStatus::Failed, Some(why), false, None);
     }
 }
 

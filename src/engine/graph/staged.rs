@@ -93,12 +93,18 @@ impl Hand {
         self.path.join(format!("{number:04}.json"))
     }
 
-    /// Makes the directory: acts are taken from now on.
-    pub(super) fn open(&self) -> std::io::Result<()> {
+    /// Makes the directory: acts of this node are taken from now on.
+    pub(super) fn open(&self, node: NodeId) -> std::io::Result<()> {
         fsutil::create_private_dir_all(&self.path)?;
-        fsutil::replace_private(&self.lock(), b"")
+        fsutil::replace_private(&self.lock(), node.to_string().as_bytes())
     }
 
+    /// Whether the turn is one of this node.
+    fn is_of(&self, node: NodeId) -> bool {
+        fsutil::read_plain(self.lock()).is_ok_and(|owner| owner == node.to_string().as_bytes())
+    }
+
+    /// The lock of the acts. It contains the id of their node.
     fn lock(&self) -> PathBuf {
         self.path.join("lock")
     }
@@ -143,6 +149,11 @@ impl Engine<'_> {
             let message = "this turn is not under way on this host; nothing was staged";
             return Err(Refusal::new(Why::Failed, message)
                 .hint("an agent calls this while its turn runs; a person uses `aynig orch chat`"));
+        }
+        if !hand.is_of(node) {
+            let message = format!("the turn {turn} is not one of the node {node}; nothing was staged");
+            return Err(Refusal::new(Why::Failed, message)
+                .hint("leave AYNIG_ORCH_NODE and AYNIG_ORCH_TURN as the turn has them"));
         }
         let lock = fsutil::FileLock::acquire(&hand.lock());
         let _lock = lock.map_err(|error| Refusal::because("lock the staged acts", &error))?;

@@ -12,7 +12,7 @@ use crate::engine::agent::{posture, record_turn};
 use crate::engine::attempt::{Attempt, Ended, Work, interrupted, name_of, no_driver, unrecorded};
 use crate::engine::course::{Carried, Course};
 use crate::engine::driver::{Driver, Next};
-use crate::engine::hear::Hearing;
+use crate::engine::hear::{Hearing, Live};
 use crate::engine::policy::Rules;
 use crate::engine::record::{self, ProviderUsed, Recorder, Role};
 use crate::engine::salvage::{head_of, last_turn};
@@ -22,7 +22,7 @@ use crate::flow::document::{Approval, Execution};
 use crate::ledger::{Ledger, Masks};
 use crate::model::decide::texts::cut;
 use crate::model::decide::{EndedTurn, NewArtifact};
-use crate::model::ids::{MessageId, StepId, TurnId};
+use crate::model::ids::{ApprovalId, MessageId, StepId, TurnId};
 use crate::model::message::MAX_MESSAGE;
 use crate::model::node::{CliPermissions, Node};
 use crate::model::run::GlobalMode;
@@ -30,11 +30,12 @@ use crate::model::step::{Opcode, Outcome, TurnStatus};
 use crate::model::time::Timestamp;
 use crate::orch::due::{Due, PAUSES, due};
 use crate::orch::prompt::{blocks, full};
-use crate::provider::{self, How, Ids, Posture, Turn};
+use crate::provider::{self, How, Ids, Posture, Provider, Turn};
 use crate::workspace::context::Context;
 use crate::workspace::refusal::{Refusal, Why};
 use crate::workspace::{Awaited, Begun, unsettled_words};
 
+use super::gate::{Asking, Owner, cannot_ask};
 use super::settle::{End, Over};
 use super::staged::{Act, Hand, commands};
 
@@ -49,6 +50,8 @@ const BLOCKS: &str = "prompt.blocks.json";
 struct Ran {
     ended: provider::Ended,
     carried: Carried,
+    /// The answers of people that it was given.
+    heard: Vec<ApprovalId>,
 }
 
 /// A turn of a node.
@@ -133,7 +136,8 @@ impl Engine<'_> {
         let state = &ledger.tip().state;
         let recorder = Recorder::begin(&self.directory(run.id), masks, state, &step, Opcode::RunAgent);
         let recorder = recorder.map_err(|error| unrecorded(&error))?;
-        let hearing = Hearing::of(self.repo, ledger.place(), run.id, &self.stop);
+        let live = Live::Turn(of.node.id, read.to_vec());
+        let hearing = Hearing::of(self.repo, ledger.place(), run.id, live, &self.stop);
         let mut work = Work {
             opcode: Opcode::RunAgent,
             attempt: id,
@@ -148,7 +152,7 @@ impl Engine<'_> {
             ledger,
         };
         let hand = Hand::of(&self.directory(run.id), of.turn);
-        hand.open().map_err(|error| Refusal::because("take what the agent stages", &error))?;
+        hand.open(of.node.id).map_err(|error| Refusal::because("take what the agent stages", &error))?;
         let began = work.context.clone();
         let ran = self.run_turn(&mut work, &of.node, read);
         let ended = ran.and_then(|ran| match ran {
@@ -192,7 +196,12 @@ impl Engine<'_> {
             Ok(provider) => provider,
             Err(why) => return Ok(Err(why)),
         };
-        let blocks = blocks(state, node, read, &[]);
+        let asking = match self.asking(work, node, &provider)? {
+            Ok(asking) => asking,
+            Err(why) => return Ok(Err(why)),
+        };
+        let notes = node.turn.as_ref().map(|last| last.unsaid.as_slice()).unwrap_or_default();
+        let blocks = blocks(state, node, read, notes);
         let prompt = full(&blocks);
         let json = serde_json::to_vec_pretty(&blocks).unwrap_or_default();
         for (role, file, media, text) in [
@@ -223,8 +232,7 @@ impl Engine<'_> {
             evidence: &evidence,
             changed: &changed,
             stop: &work.stop,
-            // Requests are answered by the posture.
-            gate: None,
+            gate: asking.as_ref().map(Asking::gate),
             watchdog: Some(&self.watchdog),
         });
         reach(Point::AgentEnded);
@@ -238,7 +246,26 @@ impl Engine<'_> {
         carried.provider =
             Some(ProviderUsed { name: provider.name.as_str().to_owned(), version: ended.version.clone() });
         record_turn(work, &ended, &carried, &Session::New)?;
-        Ok(Ok(Ran { ended, carried }))
+        let heard = asking.as_ref().map(Asking::heard).unwrap_or_default();
+        Ok(Ok(Ran { ended, carried, heard }))
+    }
+
+    /// Takes the requests of a gated node's program. The inner error says why this host cannot run it.
+    fn asking(
+        &self,
+        work: &Work<'_, '_>,
+        node: &Node,
+        provider: &Provider,
+    ) -> Result<Result<Option<Asking>, String>, Refusal> {
+        if node.permissions.cli_permissions_mode == CliPermissions::Skip {
+            return Ok(Ok(None));
+        }
+        if !provider.can_ask() {
+            return Ok(Err(cannot_ask(provider.name.as_str())));
+        }
+        let run = work.ledger.tip().state.run.id;
+        let owner = Owner { run, node: node.id, wait: self.approval_wait };
+        Asking::of(self.repo, work.ledger.place(), owner).map(|asking| Ok(Some(asking)))
     }
 
     /// Ends a turn whose agent has ended: takes or saves its work, and records it.
@@ -247,10 +274,13 @@ impl Engine<'_> {
         mut work: Work<'_, '_>,
         of: &Of<'_>,
         (read, started, began): (&[MessageId], Timestamp, &Context),
-        (Ran { ended, mut carried }, hand): (Ran, &Hand),
+        (Ran { ended, mut carried, heard }, hand): (Ran, &Hand),
     ) -> Result<Ended, Refusal> {
         let (run, name) = (work.ledger.tip().state.run.id, of.node.alias.as_str());
-        let mut end = End::of(&ended);
+        let mut end = End { heard, ..End::of(&ended) };
+        if let How::Parked { .. } = ended.how {
+            carried.outcome = Outcome::Completed;
+        }
         if let How::Stopped(_) = ended.how {
             // A signal hands the driver back: the next attempt records it.
             match interrupted(&work.stop)? {
@@ -362,6 +392,8 @@ impl Engine<'_> {
             detail: end.detail,
             excused: end.excused,
             until: end.until,
+            heard: end.heard,
+            unsaid: ended.unsaid.clone(),
             session: None,
         };
         Ok(Over {

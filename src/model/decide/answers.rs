@@ -16,11 +16,12 @@ pub(super) fn ask(
     node: NodeId,
     tool: &Tool,
     context: Option<&str>,
-    expires_at: Option<Timestamp>,
+    (expires_at, heard): (Option<Timestamp>, &[ApprovalId]),
 ) -> Result<(), Refusal> {
     draft.node(node)?;
     check_not_ended(draft)?;
-    if draft.state.approvals.values().any(|approval| approval.asks_for(node, tool)) {
+    let mut known = draft.state.approvals.values();
+    if known.any(|approval| approval.asks_for(node, tool) && !heard.contains(&approval.id)) {
         return Ok(());
     }
     let body = ApprovalRequested {
@@ -31,6 +32,17 @@ pub(super) fn ask(
     };
     draft.push_for(node, Body::ApprovalRequested(body))?;
     set_status(draft, node, NodeStatus::Blocked)
+}
+
+/// Answers all open requests of a node, since nothing waits for an answer of a person any more.
+pub(super) fn close(draft: &mut Draft<'_>, node: NodeId, resolution: &Resolution) -> Result<(), Refusal> {
+    let open = draft.state.approvals.values().filter(|one| one.node_id == node && one.resolution.is_none());
+    let open: Vec<ApprovalId> = open.map(|approval| approval.id).collect();
+    for approval_id in open {
+        let resolution = resolution.clone();
+        draft.push(Body::ApprovalResolved(ApprovalResolved { approval_id, resolution }))?;
+    }
+    Ok(())
 }
 
 pub(super) fn answer(draft: &mut Draft<'_>, id: ApprovalId, resolution: &Resolution) -> Result<(), Refusal> {

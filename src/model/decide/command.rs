@@ -116,6 +116,25 @@ pub struct NodeEdit {
     pub status: Option<NodeStatus>,
     /// What it does, in a few words.
     pub summary: Option<String>,
+    /// Its role, and the text of that.
+    pub role: Option<(String, Option<String>)>,
+    /// The provider's configuration.
+    pub provider: Option<ProviderName>,
+    /// The model; the inner `None` is the provider's own.
+    pub model: Option<Option<String>>,
+}
+
+/// A person's word to a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Steer {
+    /// It goes on, also after it has failed, was stopped or was interrupted.
+    Start,
+    /// It ends its turn and its session, and begins no other turn.
+    Stop,
+    /// It ends its turn, and rests until a person's next message.
+    Interrupt,
+    /// Its next turn begins a new session.
+    Reset,
 }
 
 /// A new edge.
@@ -160,6 +179,10 @@ pub struct EndedTurn {
     pub excused: bool,
     /// The end of a usage limit. No turn begins before it.
     pub until: Option<Timestamp>,
+    /// The answers that it has heard.
+    pub heard: Vec<ApprovalId>,
+    /// Sentences for the agent that its protocol could not carry. The next prompt has them.
+    pub unsaid: Vec<String>,
     /// Its session, for the next turn.
     pub session: Option<String>,
 }
@@ -249,6 +272,8 @@ pub enum Command {
     AddNode(Box<NodeSpec>),
     /// Changes a node.
     SetNode(NodeId, NodeEdit),
+    /// Starts, stops, interrupts or resets a node.
+    SteerNode(NodeId, Steer),
     /// Removes a node, with its edges.
     RemoveNode(NodeId),
     /// Makes an edge.
@@ -261,7 +286,7 @@ pub enum Command {
         node: Option<NodeId>,
         /// The text.
         content: String,
-        /// Whether it is read first.
+        /// Whether it ends a live turn, and is read first.
         interrupt: bool,
     },
     /// Hands work from node to node.
@@ -283,6 +308,8 @@ pub enum Command {
         context: Option<String>,
         /// When it expires.
         expires_at: Option<Timestamp>,
+        /// The answers that its turn has heard. They do not count for this request.
+        heard: Vec<ApprovalId>,
     },
     /// Answers a request.
     Answer {

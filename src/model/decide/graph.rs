@@ -3,15 +3,16 @@
 //! Invariant: a node gives another no more than it has, and an edge of a node's making touches only what its
 //! `edgeManagement` covers.
 
+use super::answers::close;
 use super::draft::{Draft, check_text};
 use super::runs::{MAX_LABEL, check_not_ended, touch};
 use super::{EdgeSpec, NodeEdit, NodeSpec, Refusal};
 use crate::model::approval::{Answer, Resolution};
 use crate::model::edge::{Edge, EdgeType, defaults};
 use crate::model::event::{
-    ApprovalResolved, Body, Configs, Configured, EdgeCreated, EdgeDeleted, NodeCreated, NodePatched, Plain,
+    Body, Configs, Configured, EdgeCreated, EdgeDeleted, NodeCreated, NodePatched, Plain,
 };
-use crate::model::ids::{Alias, ApprovalId, EdgeId, NodeId};
+use crate::model::ids::{Alias, EdgeId, NodeId};
 use crate::model::node::{
     Capabilities, EdgeManagement, Node, NodeConfig, NodePatch, NodeStatus, Permissions, Provider, Session,
 };
@@ -71,6 +72,7 @@ pub(super) fn add_node(draft: &mut Draft<'_>, spec: &NodeSpec) -> Result<(), Ref
         limits: spec.limits,
         turn: None,
         waiting_for: None,
+        hold: None,
     };
     draft.push_for(id, Body::NodeCreated(NodeCreated { patch: Box::new(node) }))?;
     let patch = Configs { node_configs: std::iter::once((id, config)).collect() };
@@ -147,15 +149,21 @@ pub(super) fn set_node(draft: &mut Draft<'_>, id: NodeId, edit: &NodeEdit) -> Re
     if let Some(by) = draft.op.by.node() {
         // A node reports its own status. What it may do, people decide.
         let rights = edit.capabilities.is_some() || edit.permissions.is_some() || edit.limits.is_some();
-        if by != id || rights || edit.label.is_some() {
+        let program = edit.role.is_some() || edit.provider.is_some() || edit.model.is_some();
+        if by != id || rights || program || edit.label.is_some() {
             return Err(Refusal::PersonsOnly("change a node"));
         }
     }
     if let Some(label) = &edit.label {
         check_text("the label", label, MAX_LABEL)?;
     }
+    if let Some((role, _)) = &edit.role {
+        check_text("the role", role, MAX_ROLE)?;
+    }
     let patch = draft.node(id)?.difference(NodePatch {
         label: edit.label.clone(),
+        role_template: edit.role.as_ref().map(|(role, _)| role.clone()),
+        provider: edit.provider.as_ref().map(Provider::of),
         capabilities: edit.capabilities,
         permissions: edit.permissions,
         limits: edit.limits,
@@ -163,22 +171,41 @@ pub(super) fn set_node(draft: &mut Draft<'_>, id: NodeId, edit: &NodeEdit) -> Re
         summary: edit.summary.clone(),
         ..NodePatch::default()
     });
-    if patch == NodePatch::default() {
+    let known = draft.state.configs.get(&id);
+    let config = known.map(|known| configured(known, edit)).filter(|config| Some(config) != known);
+    if patch != NodePatch::default() {
+        let patch = NodePatch { last_activity_at: Some(draft.op.at), ..patch };
+        draft.push_for(id, Body::NodePatched(NodePatched { patch }))?;
+    } else if config.is_none() {
         return Ok(());
     }
-    let configured = patch.label.is_some() || patch.capabilities.is_some() || patch.permissions.is_some();
-    let patch = NodePatch { last_activity_at: Some(draft.op.at), ..patch };
-    draft.push_for(id, Body::NodePatched(NodePatched { patch }))?;
-    if configured
-        && let Some(mut config) = draft.state.configs.get(&id).cloned()
-        && let Ok(node) = draft.node(id)
-    {
-        config.label.clone_from(&node.label);
-        (config.capabilities, config.permissions) = (node.capabilities, node.permissions);
+    if let Some(config) = config {
         let patch = Configs { node_configs: std::iter::once((id, config)).collect() };
         draft.push(Body::Configured(Configured { patch }))?;
     }
     touch(draft)
+}
+
+/// The configuration after a change.
+fn configured(known: &NodeConfig, edit: &NodeEdit) -> NodeConfig {
+    let mut config = known.clone();
+    if let Some(label) = &edit.label {
+        config.label.clone_from(label);
+    }
+    if let Some((role, text)) = &edit.role {
+        config.role_template.clone_from(role);
+        config.custom_system_prompt.clone_from(text);
+    }
+    if let Some(provider) = &edit.provider {
+        config.provider = Provider::of(provider);
+        config.provider_name = provider.clone();
+    }
+    if let Some(model) = &edit.model {
+        config.model.clone_from(model);
+    }
+    config.capabilities = edit.capabilities.unwrap_or(config.capabilities);
+    config.permissions = edit.permissions.unwrap_or(config.permissions);
+    config
 }
 
 pub(super) fn remove_node(draft: &mut Draft<'_>, id: NodeId) -> Result<(), Refusal> {
@@ -194,13 +221,8 @@ pub(super) fn remove_node(draft: &mut Draft<'_>, id: NodeId) -> Result<(), Refus
     for edge_id in edges {
         draft.push(Body::EdgeDeleted(EdgeDeleted { edge_id }))?;
     }
-    let open = draft.state.approvals.values().filter(|one| one.node_id == id && one.resolution.is_none());
-    let open: Vec<ApprovalId> = open.map(|approval| approval.id).collect();
-    for approval_id in open {
-        let reason = Some("the node was removed".to_owned());
-        let resolution = Resolution { status: Answer::Denied, modified_args: None, reason };
-        draft.push(Body::ApprovalResolved(ApprovalResolved { approval_id, resolution }))?;
-    }
+    let reason = Some("the node was removed".to_owned());
+    close(draft, id, &Resolution { status: Answer::Denied, modified_args: None, reason })?;
     draft.push_for(id, Body::NodeDeleted(Plain {}))?;
     touch(draft)
 }

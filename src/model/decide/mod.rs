@@ -10,6 +10,7 @@
 //! | `draft` | collects the events of an operation |
 //! | `runs` | creates, changes and deletes runs |
 //! | `graph` | nodes and edges |
+//! | `steer` | starts, stops, interrupts and resets nodes |
 //! | `talk` | messages and hand-offs |
 //! | `answers` | requests for approval |
 //! | `progress` | turns, steps, artifacts, workspaces |
@@ -22,11 +23,12 @@ mod graph;
 mod progress;
 mod refusal;
 mod runs;
+mod steer;
 mod talk;
 pub mod texts;
 
 pub use command::{
-    Command, EdgeSpec, EndedStep, EndedTurn, Halt, NewArtifact, NewRun, NodeEdit, NodeSpec, RunEdit,
+    Command, EdgeSpec, EndedStep, EndedTurn, Halt, NewArtifact, NewRun, NodeEdit, NodeSpec, RunEdit, Steer,
     StepStart,
 };
 pub use draft::Decided;
@@ -103,13 +105,14 @@ fn one(draft: &mut Draft<'_>, command: &Command) -> Result<(), Refusal> {
         Command::DeleteRun => runs::delete(draft),
         Command::AddNode(spec) => graph::add_node(draft, spec),
         Command::SetNode(node, edit) => graph::set_node(draft, *node, edit),
+        Command::SteerNode(node, steer) => steer::steer(draft, *node, *steer),
         Command::RemoveNode(node) => graph::remove_node(draft, *node),
         Command::AddEdge(spec) => graph::add_edge(draft, spec),
         Command::RemoveEdge(edge) => graph::remove_edge(draft, *edge),
         Command::Chat { node, content, interrupt } => talk::chat(draft, *node, content, *interrupt),
         Command::HandOff { from, to, payload } => talk::hand_off(draft, *from, *to, payload),
-        Command::Ask { node, tool, context, expires_at } => {
-            answers::ask(draft, *node, tool, context.as_deref(), *expires_at)
+        Command::Ask { node, tool, context, expires_at, heard } => {
+            answers::ask(draft, *node, tool, context.as_deref(), (*expires_at, heard))
         }
         Command::Answer { approval, resolution } => answers::answer(draft, *approval, resolution),
         Command::Approve { approval, required, reason } => {

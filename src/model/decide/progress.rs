@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::Refusal;
+use super::answers::close;
 use super::command::{EndedStep, EndedTurn, Halt, NewArtifact, StepStart};
 use super::draft::Draft;
 use super::runs::{check_not_ended, touch};
+use crate::model::approval::{Answer, Resolution};
 use crate::model::artifact::Artifact;
 use crate::model::event::{
     ArtifactCreated, Body, LimitReached, MessageFinal, NodePatched, RunPatched, Stalled, StepEnded,
@@ -51,7 +53,14 @@ pub(super) fn end_turn(draft: &mut Draft<'_>, turn: &EndedTurn) -> Result<(), Re
         detail: turn.detail.clone(),
         excused: turn.excused,
         until: turn.until,
+        heard: turn.heard.clone(),
+        unsaid: turn.unsaid.clone(),
     };
+    if turn.status == TurnStatus::Completed {
+        // A node with an open request gets no turn, and this request has nobody who waits for it.
+        let over = Resolution { status: Answer::Withdrawn, modified_args: None, reason: None };
+        close(draft, id, &over)?;
+    }
     draft.push_for(id, Body::TurnEnded(end))?;
     let has_failed = draft.node(id)?.turn.as_ref().is_some_and(|last| last.failures >= TURN_TRIES);
     // People read there why a node failed.

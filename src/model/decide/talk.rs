@@ -6,7 +6,7 @@ use super::runs::{check_not_ended, touch};
 use crate::model::event::{Body, HandoffSent, MessageUser, NodePatched};
 use crate::model::ids::NodeId;
 use crate::model::message::{Envelope, EnvelopeKind, Item, MAX_MESSAGE, Payload, Role, UserMessage};
-use crate::model::node::{NodePatch, NodeStatus, ORCHESTRATOR};
+use crate::model::node::{Hold, NodePatch, NodeStatus, ORCHESTRATOR};
 
 pub(super) fn chat(
     draft: &mut Draft<'_>,
@@ -21,6 +21,8 @@ pub(super) fn chat(
         Some(node) => draft.node(node)?.id,
         None => oldest_orchestrator(draft).ok_or(Refusal::NoOrchestrator)?,
     };
+    // A turn that was interrupted may not have heard of it yet: the message says so, too.
+    let interrupt = interrupt || draft.node(to)?.hold == Some(Hold::Interrupted);
     let message = UserMessage {
         id: draft.id("message"),
         run_id: draft.state.run.id,
@@ -31,7 +33,7 @@ pub(super) fn chat(
         created_at: draft.op.at,
     };
     draft.push(Body::MessageUser(MessageUser { message }))?;
-    arrived(draft, to, draft.node(to)?.status == NodeStatus::Failed)
+    arrived(draft, to, true)
 }
 
 /// The orchestrator that was made first.
@@ -40,11 +42,14 @@ fn oldest_orchestrator(draft: &Draft<'_>) -> Option<NodeId> {
     orchestrators.min_by_key(|node| node.number).map(|node| node.id)
 }
 
-/// Reports the receiver's inbox. A message of a person brings a failed node back.
-fn arrived(draft: &mut Draft<'_>, to: NodeId, revived: bool) -> Result<(), Refusal> {
+/// Reports the receiver's inbox. A message of a person brings a node back that has failed or was interrupted.
+fn arrived(draft: &mut Draft<'_>, to: NodeId, by_person: bool) -> Result<(), Refusal> {
+    let node = draft.node(to)?;
+    let (failed, cut) = (node.status == NodeStatus::Failed, node.hold == Some(Hold::Interrupted));
     let patch = NodePatch {
-        inbox_count: Some(draft.node(to)?.inbox_count),
-        status: revived.then_some(NodeStatus::Idle),
+        inbox_count: Some(node.inbox_count),
+        status: (by_person && failed).then_some(NodeStatus::Idle),
+        hold: (by_person && cut).then_some(None),
         ..NodePatch::default()
     };
     draft.push_for(to, Body::NodePatched(NodePatched { patch }))?;

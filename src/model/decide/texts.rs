@@ -61,7 +61,10 @@ impl Command {
                 change(&mut spec.label);
                 spec.role_text.iter_mut().for_each(change);
             }
-            Self::SetNode(_, edit) => edit.label.iter_mut().chain(&mut edit.summary).for_each(change),
+            Self::SetNode(_, edit) => {
+                let role = edit.role.iter_mut().flat_map(|(_, text)| text);
+                edit.label.iter_mut().chain(&mut edit.summary).chain(role).for_each(change);
+            }
             Self::AddEdge(spec) => spec.label.iter_mut().for_each(change),
             Self::Chat { content, .. } => change(content),
             Self::HandOff { payload, .. } => change_payload(payload, change),
@@ -74,7 +77,10 @@ impl Command {
                 reason.iter_mut().for_each(change);
             }
             Self::Approve { reason, .. } => reason.iter_mut().for_each(change),
-            Self::EndTurn(turn) => turn.last_words.iter_mut().chain(&mut turn.detail).for_each(change),
+            Self::EndTurn(turn) => {
+                let words = turn.last_words.iter_mut().chain(&mut turn.detail);
+                words.chain(&mut turn.unsaid).for_each(change);
+            }
             Self::EndStep(end) => {
                 end.evidence.iter_mut().for_each(change);
                 change_record(&mut end.record, change);
@@ -88,6 +94,7 @@ impl Command {
             Self::Halt(Halt::Stalled(evidence)) => change_map(evidence, change),
             Self::Halt(Halt::Limit { .. })
             | Self::DeleteRun
+            | Self::SteerNode(..)
             | Self::RemoveNode(_)
             | Self::RemoveEdge(_)
             | Self::StartStep(_)

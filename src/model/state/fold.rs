@@ -272,8 +272,12 @@ impl State {
             TurnStatus::Failed | TurnStatus::Interrupted => failed,
         };
         let status = end.status.word().to_owned();
-        node.turn =
-            Some(LastTurn { id: end.turn_id, number: end.number, status, failures, until: end.until });
+        // A turn that did not complete has read none of them.
+        let before = node.turn.take().filter(|_| end.status != TurnStatus::Completed);
+        let unread = before.map(|last| last.unsaid).unwrap_or_default().into_iter();
+        let unsaid = unread.chain(end.unsaid.iter().cloned()).collect();
+        let (number, until) = (end.number, end.until);
+        node.turn = Some(LastTurn { id: end.turn_id, number, status, failures, until, unsaid });
         self.run.counts.turns = self.run.counts.turns.max(end.number);
         let mut entries = vec![Entry::Node(id), Entry::Run, Entry::Turn(end.number)];
         entries.extend(read.into_iter().map(|number| Entry::Inbox(id, number)));
@@ -287,7 +291,8 @@ impl State {
             kept
         });
         self.approvals.retain(|key, approval| {
-            let kept = approval.node_id != id || approval.resolution.is_none();
+            let is_heard = end.status == TurnStatus::Completed || end.heard.contains(key);
+            let kept = approval.node_id != id || approval.resolution.is_none() || !is_heard;
             if !kept {
                 entries.push(Entry::Approval(*key));
             }

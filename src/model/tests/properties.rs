@@ -139,6 +139,7 @@ fn talk(state: &State, (kind, a, b, c): Dice, [one, two]: [NodeId; 2]) -> Comman
             tool: Tool { id: format!("tool-{c}"), name: "command".to_owned(), args: arguments(c % 4) },
             context: (b.is_multiple_of(2)).then(|| text(b)),
             expires_at: Timestamp::from_millis(i64::from(b)),
+            heard: state.approvals.keys().copied().take(usize::from(c % 2)).collect(),
         },
         _ => {
             let asked: Vec<_> = state.approvals.keys().copied().collect();
@@ -182,6 +183,8 @@ fn work(state: &State, (kind, a, b, c): Dice, one: NodeId) -> Command {
                 detail: None,
                 excused: c.is_multiple_of(5),
                 until: None,
+                heard: Vec::new(),
+                unsaid: Vec::new(),
                 session: (c.is_multiple_of(3)).then(|| text(c)),
             }))
         }

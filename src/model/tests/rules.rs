@@ -11,7 +11,7 @@ use crate::model::decide::{
     StepStart, decide,
 };
 use crate::model::event::Body;
-use crate::model::ids::{Alias, FileName, NodeId, OpId, StepId, TurnId};
+use crate::model::ids::{Alias, ApprovalId, FileName, NodeId, OpId, StepId, TurnId};
 use crate::model::message::{Expectation, Payload, ResponseSpec};
 use crate::model::node::{CliPermissions, NodeStatus, Permissions};
 use crate::model::run::{Limits, Mode, RunStatus, Usage};
@@ -274,7 +274,13 @@ fn answer(status: Answer, reason: &str) -> Resolution {
 fn the_first_answer_counts() {
     let mut bench = Bench::new();
     let a = bench.node("a", "implementer");
-    let ask = |command: &str| Command::Ask { node: a, tool: tool(command), context: None, expires_at: None };
+    let ask = |command: &str| Command::Ask {
+        node: a,
+        tool: tool(command),
+        context: None,
+        expires_at: None,
+        heard: Vec::new(),
+    };
     bench.run_as(a, ask("rm -r x")).unwrap();
     assert_eq!(bench.state.nodes[&a].status, NodeStatus::Blocked);
     assert!(bench.run_as(a, ask("rm -r x")).unwrap().events.is_empty(), "the open request is taken over");
@@ -299,7 +305,15 @@ fn several_different_people_approve_and_one_denies() {
     let asked = || {
         let mut bench = Bench::new();
         let a = bench.node("a", "implementer");
-        bench.run(Command::Ask { node: a, tool: tool("x"), context: None, expires_at: None }).unwrap();
+        bench
+            .run(Command::Ask {
+                node: a,
+                tool: tool("x"),
+                context: None,
+                expires_at: None,
+                heard: Vec::new(),
+            })
+            .unwrap();
         let approval = *bench.state.approvals.keys().next().unwrap();
         (bench, approval)
     };
@@ -337,7 +351,9 @@ fn removing_a_node_removes_its_edges_and_denies_its_requests() {
     let mut bench = Bench::new();
     let (a, b) = (bench.node("a", "implementer"), bench.node("b", "reviewer"));
     bench.edge(a, b).unwrap();
-    bench.run(Command::Ask { node: a, tool: tool("x"), context: None, expires_at: None }).unwrap();
+    bench
+        .run(Command::Ask { node: a, tool: tool("x"), context: None, expires_at: None, heard: Vec::new() })
+        .unwrap();
     bench.run(Command::Chat { node: Some(a), content: "hello".to_owned(), interrupt: false }).unwrap();
     let removed = bench.run(Command::RemoveNode(a)).unwrap();
     assert_eq!(kinds(&removed.events), ["edge.deleted", "approval.resolved", "node.deleted", "run.patch"]);
@@ -348,6 +364,66 @@ fn removing_a_node_removes_its_edges_and_denies_its_requests() {
             && bench.state.inboxes.is_empty()
             && !bench.state.configs.contains_key(&a)
     );
+}
+
+#[test]
+fn an_answer_is_kept_until_a_turn_has_heard_it() {
+    let ask = |node, heard: &[ApprovalId]| Command::Ask {
+        node,
+        tool: tool("x"),
+        context: None,
+        expires_at: None,
+        heard: heard.to_vec(),
+    };
+    let answered = |bench: &Bench| -> Vec<ApprovalId> { bench.state.approvals.keys().copied().collect() };
+    for (status, hears, is_kept) in [
+        (TurnStatus::Failed, false, true),
+        (TurnStatus::Interrupted, false, true),
+        (TurnStatus::Failed, true, false),
+        (TurnStatus::Interrupted, true, false),
+        (TurnStatus::Completed, false, false),
+    ] {
+        let mut bench = Bench::new();
+        let a = bench.node("a", "implementer");
+        bench.run_as(a, ask(a, &[])).unwrap();
+        let ids = answered(&bench);
+        bench.run(Command::Answer { approval: ids[0], resolution: answer(Answer::Approved, "yes") }).unwrap();
+        assert!(bench.run_as(a, ask(a, &[])).unwrap().events.is_empty(), "the answer is there");
+        let heard = if hears { ids.clone() } else { Vec::new() };
+        bench.run(Command::EndTurn(Box::new(EndedTurn { heard, ..turn(a, 1, status) }))).unwrap();
+        assert_eq!(answered(&bench) == ids, is_kept, "{status:?}, heard: {hears}");
+    }
+    // A second call with the same arguments, in the turn that has heard the first answer, is a request of its own.
+    let mut bench = Bench::new();
+    let a = bench.node("a", "implementer");
+    bench.run_as(a, ask(a, &[])).unwrap();
+    let ids = answered(&bench);
+    bench.run(Command::Answer { approval: ids[0], resolution: answer(Answer::Approved, "yes") }).unwrap();
+    bench.run_as(a, ask(a, &ids)).unwrap();
+    assert_eq!(answered(&bench).len(), 2);
+    assert_eq!(bench.state.nodes[&a].status, NodeStatus::Blocked);
+}
+
+#[test]
+fn a_completed_turn_withdraws_its_open_requests() {
+    for (status, left) in [(TurnStatus::Completed, 0), (TurnStatus::Interrupted, 1), (TurnStatus::Failed, 1)]
+    {
+        let mut bench = Bench::new();
+        let (a, b) = (bench.node("a", "implementer"), bench.node("b", "reviewer"));
+        for node in [a, b] {
+            let ask =
+                Command::Ask { node, tool: tool("x"), context: None, expires_at: None, heard: Vec::new() };
+            bench.run_as(node, ask).unwrap();
+        }
+        let ended = bench.run(Command::EndTurn(Box::new(turn(a, 1, status)))).unwrap();
+        let of = |node| bench.state.approvals.values().filter(|one| one.node_id == node).count();
+        assert_eq!((of(a), of(b)), (left, 1), "{status:?}");
+        assert_eq!(
+            kinds(&ended.events).iter().any(|kind| kind == "approval.resolved"),
+            left == 0,
+            "{status:?}"
+        );
+    }
 }
 
 fn turn(node: NodeId, number: u128, status: TurnStatus) -> EndedTurn {
@@ -363,6 +439,8 @@ fn turn(node: NodeId, number: u128, status: TurnStatus) -> EndedTurn {
         detail: None,
         excused: false,
         until: None,
+        heard: Vec::new(),
+        unsaid: Vec::new(),
         session: None,
     }
 }
@@ -393,6 +471,23 @@ fn a_turn_reads_its_inbox_only_if_it_completes_and_ends_once() {
     );
     assert!(matches!(end(&mut bench, 2, TurnStatus::Completed), Err(Refusal::HasEnded(_))));
     assert_eq!(end(&mut bench, 3, TurnStatus::Completed), Err(Refusal::NotInInbox));
+}
+
+#[test]
+fn what_an_agent_was_not_told_waits_for_a_turn_that_completes() {
+    use TurnStatus::{Completed, Failed, Interrupted};
+    let mut bench = Bench::new();
+    let a = bench.node("a", "implementer");
+    for (number, status, unsaid, left) in [
+        (1, Failed, &["one"][..], &["one"][..]),
+        (2, Interrupted, &["two"], &["one", "two"]),
+        (3, Completed, &["three"], &["three"]),
+        (4, Completed, &[], &[]),
+    ] {
+        let unsaid = unsaid.iter().map(ToString::to_string).collect();
+        bench.run(Command::EndTurn(Box::new(EndedTurn { unsaid, ..turn(a, number, status) }))).unwrap();
+        assert_eq!(bench.state.nodes[&a].turn.as_ref().unwrap().unsaid, left, "{number}");
+    }
 }
 
 #[test]

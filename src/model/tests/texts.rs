@@ -49,6 +49,8 @@ fn a_secret_in_any_text_is_found() {
         detail: some(),
         excused: false,
         until: None,
+        heard: Vec::new(),
+        unsaid: vec![text()],
         session: None,
     };
     let artifact = NewArtifact {
@@ -79,7 +81,7 @@ fn a_secret_in_any_text_is_found() {
         Command::AddEdge(crate::model::decide::EdgeSpec { label: some(), ..edge(one, two) }),
         Command::Chat { node: Some(one), content: text(), interrupt: false },
         Command::HandOff { from: one, to: two, payload },
-        Command::Ask { node: one, tool, context: some(), expires_at: None },
+        Command::Ask { node: one, tool, context: some(), expires_at: None, heard: Vec::new() },
         Command::Answer { approval: ApprovalId::from(uuid::Uuid::from_u128(1)), resolution },
         Command::Approve {
             approval: ApprovalId::from(uuid::Uuid::from_u128(1)),

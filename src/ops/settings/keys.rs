@@ -32,7 +32,7 @@ const PLAIN: Key = Key {
 };
 
 /// All settings, in the order of their options in help texts.
-pub static KEYS: [Key; 43] = [
+pub static KEYS: [Key; 44] = [
     Key {
         name: "role",
         group: Group::Role,
@@ -145,6 +145,14 @@ pub static KEYS: [Key; 43] = [
         }),
         default: Fallback::Value("60"),
         help: "The length of the lease of a driver, which is renewed while its step runs",
+        ..PLAIN
+    },
+    Key {
+        name: "approvalWaitSeconds",
+        group: Group::Workspace,
+        value: Value::Seconds(0..=86_400, |settings, seconds| settings.approval_wait_seconds = seconds),
+        default: Fallback::Value("60"),
+        help: "How long a turn of a node waits for the answer to a request; its program is ended then, and the answer begins the turn anew",
         ..PLAIN
     },
     Key {

@@ -46,6 +46,7 @@ impl Default for Settings {
             work_prefix: String::new(),
             run_prefix: String::new(),
             orch_lease_seconds: 0,
+            approval_wait_seconds: 0,
             workspace_root: None,
             data_dir: None,
             protected_branches: Vec::new(),

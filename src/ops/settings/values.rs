@@ -25,6 +25,7 @@ pub struct Settings {
     pub(crate) run_prefix: String,
     /// The length of the lease of a driver.
     pub(crate) orch_lease_seconds: u64,
+    pub(crate) approval_wait_seconds: u64,
     /// The directory of the worktrees of workspaces.
     pub(crate) workspace_root: Option<PathBuf>,
     /// The directory of all runs' records.

@@ -1,23 +1,80 @@
 //! The Agent Client Protocol, version 1: Gemini, opencode, and any other agent that speaks it.
 //!
 //! The answer to `session/prompt` ends the turn. Messages come in pieces; a message ends where something else begins.
+//!
+//! With a gate the session gets the mode in which the program asks, if it offers one. The protocol does not oblige a
+//! program to ask, so one that did something unasked is ended. Its answers are a yes or a no; the rest is left for the
+//! next prompt.
 
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{Dialect, Out, Rpc, Task, decide, id_text, map_of, number, rpc, some_text, text_of};
+use super::held::{self, Held};
+use super::{Dialect, Out, Rpc, Task, id_text, map_of, number, plain, rpc, some_text, text_of, weigh};
 use crate::model::approval::Tool;
 use crate::model::run::Usage;
 use crate::provider::event::{End, Event};
+use crate::provider::gate::{Request, Resolution};
 use crate::provider::lines::Ending;
 use crate::provider::policy::{Verdict, Wish, is_inside};
-use crate::provider::turn::Question;
 
 const INITIALIZE: u64 = 1;
 const SESSION: u64 = 2;
 const MODEL: u64 = 3;
 const PROMPT: u64 = 4;
+const MODE: u64 = 5;
+
+/// The most calls of tools that are remembered until they are done.
+const MOST_CALLS: usize = 256;
+
+/// Programs, each with the mode in which it runs a command without a request only if that changes nothing.
+const SAFE: [(&str, &str); 2] =
+    [("@agentclientprotocol/claude-agent-acp", "default"), ("@agentclientprotocol/codex-acp", "read-only")];
+
+/// The mode of other programs in which they ask.
+const DEFAULT: &str = "default";
+
+/// The mode in which they change nothing.
+const PLAN: &str = "plan";
+
+/// How far the mode is known in which the program asks.
+#[derive(Debug)]
+enum Mode {
+    /// It offers none, or nobody is asked.
+    Unknown,
+    /// The session has another one.
+    Due,
+    /// It was told to take it.
+    Sent,
+    /// The session has it.
+    Taken,
+}
+
+/// A request, as far as its answer needs it.
+#[derive(Clone)]
+struct Kept {
+    id: Value,
+    tool: Tool,
+    /// The options that allow it, and that deny it.
+    yes: Option<Value>,
+    no: Option<Value>,
+}
+
+impl Kept {
+    fn answer(&self, verdict: Verdict, out: &mut Out) {
+        let chosen = match verdict {
+            Verdict::Yes => &self.yes,
+            Verdict::No => &self.no,
+            Verdict::Fail => &None,
+        };
+        let outcome = match chosen {
+            Some(option) => json!({"outcome": "selected", "optionId": option}),
+            None => json!({"outcome": "cancelled"}),
+        };
+        out.write(&json!({"jsonrpc": "2.0", "id": self.id, "result": {"outcome": outcome}}));
+    }
+}
 
 pub(super) struct Acp {
     task: Task,
@@ -29,6 +86,14 @@ pub(super) struct Acp {
     /// The last answer, for programs that report an error as one.
     last: String,
     cost: Option<f64>,
+    /// The name of the program.
+    agent: String,
+    mode: Mode,
+    /// What is known of the calls that are not done, by their ids.
+    calls: BTreeMap<String, Value>,
+    /// The calls that it asked about.
+    asked: BTreeSet<String>,
+    held: Held<Kept>,
 }
 
 impl Acp {
@@ -41,6 +106,11 @@ impl Acp {
             thought: Ending::default(),
             last: String::new(),
             cost: None,
+            agent: String::new(),
+            mode: Mode::Unknown,
+            calls: BTreeMap::new(),
+            asked: BTreeSet::new(),
+            held: Held::default(),
         }
     }
 
@@ -53,7 +123,11 @@ impl Acp {
         match id {
             INITIALIZE if self.session.is_none() => self.initialized(result, out),
             SESSION if self.session.is_none() => self.opened(result, out),
-            MODEL => self.prompt(out),
+            MODEL if self.session.is_some() => self.set_mode(out),
+            MODE if matches!(self.mode, Mode::Sent) => {
+                self.mode = Mode::Taken;
+                self.prompt(out);
+            }
             PROMPT if self.is_prompted => self.ended(result, out),
             _ => {}
         }
@@ -69,6 +143,12 @@ impl Acp {
             (PROMPT, Some(429)) => out.event(Event::Limit { until: None, message }),
             (PROMPT, Some(500..=599)) => out.end(End::Failed { message, outage: true }),
             (PROMPT, _) => out.end(End::failed(message)),
+            (MODE, _) => {
+                let mode = self.asking();
+                out.end(End::failed(format!(
+                    "it does not take the mode {mode}, in which it asks: {message}"
+                )));
+            }
             (MODEL, _) => out.end(End::failed(format!("it does not take the model: {message}"))),
             (SESSION, _) if self.task.session.is_some() => {
                 out.end(End::failed(format!("it cannot continue the session: {message}")));
@@ -78,13 +158,14 @@ impl Acp {
         }
     }
 
-    fn initialized(&self, result: &Value, out: &mut Out) {
+    fn initialized(&mut self, result: &Value, out: &mut Out) {
         if let Some(version) = result.get("protocolVersion").and_then(Value::as_u64)
             && version != 1
         {
             out.end(End::failed(format!("it speaks version {version} of the protocol, and aynig version 1")));
             return;
         }
+        self.agent = result.get("agentInfo").and_then(|info| some_text(info, "name")).unwrap_or_default();
         out.events
             .extend(result.get("agentInfo").and_then(|info| some_text(info, "version")).map(Event::Version));
         let directory = self.task.directory.to_string_lossy();
@@ -114,6 +195,15 @@ impl Acp {
         out.event(Event::Session(session.clone()));
         let current = result.get("models").and_then(|models| some_text(models, "currentModelId"));
         self.session = Some(session.clone());
+        if self.task.is_gated {
+            let modes = result.get("modes").unwrap_or(&Value::Null);
+            let mut offered = modes.get("availableModes").and_then(Value::as_array).into_iter().flatten();
+            self.mode = match text_of(modes, "currentModeId") {
+                current if current == self.asking() => Mode::Taken,
+                _ if offered.any(|mode| text_of(mode, "id") == self.asking()) => Mode::Due,
+                _ => Mode::Unknown,
+            };
+        }
         match (&self.task.model, current) {
             (Some(wanted), Some(current)) if *wanted != current => {
                 let params = json!({"sessionId": session, "modelId": wanted});
@@ -129,7 +219,27 @@ impl Acp {
             (_, Some(current)) => out.event(Event::Model(current)),
             (None, None) => {}
         }
-        self.prompt(out);
+        self.set_mode(out);
+    }
+
+    /// The mode in which the program asks.
+    fn asking(&self) -> &'static str {
+        SAFE.iter().find(|(agent, _)| *agent == self.agent).map_or(DEFAULT, |(_, mode)| mode)
+    }
+
+    /// The prompt, once the session has the mode.
+    fn set_mode(&mut self, out: &mut Out) {
+        match self.mode {
+            Mode::Unknown | Mode::Taken => self.prompt(out),
+            Mode::Sent => {}
+            Mode::Due => {
+                self.mode = Mode::Sent;
+                let params = json!({"sessionId": self.session, "modeId": self.asking()});
+                out.write(
+                    &json!({"jsonrpc": "2.0", "id": MODE, "method": "session/set_mode", "params": params}),
+                );
+            }
+        }
     }
 
     fn prompt(&mut self, out: &mut Out) {
@@ -174,10 +284,21 @@ impl Acp {
             }
             "tool_call" => {
                 self.flush(out);
+                self.note(update);
                 out.event(Event::Proposed(tool(update)));
-                Self::progress(update, out);
+                self.progress(update, out);
             }
-            "tool_call_update" => Self::progress(update, out),
+            "tool_call_update" => {
+                self.note(update);
+                self.progress(update, out);
+            }
+            "current_mode_update" => self.has_mode(text_of(update, "currentModeId"), out),
+            "config_option_update" => {
+                let options = update.get("configOptions").and_then(Value::as_array).into_iter().flatten();
+                for option in options.filter(|option| text_of(option, "id") == "mode") {
+                    self.has_mode(text_of(option, "currentValue"), out);
+                }
+            }
             "usage_update" => {
                 let cost = update.pointer("/cost/amount").and_then(Value::as_f64);
                 self.cost = cost.or(self.cost);
@@ -186,39 +307,121 @@ impl Acp {
         }
     }
 
-    fn progress(update: &Value, out: &mut Out) {
+    /// Notes what a message says of a call. Messages say only what is new.
+    fn note(&mut self, update: &Value) {
+        const KEYS: [&str; 6] = ["name", "kind", "title", "rawInput", "content", "locations"];
+        let id = text_of(update, "toolCallId");
+        if !self.calls.contains_key(id) {
+            if self.calls.len() >= MOST_CALLS {
+                return;
+            }
+            self.calls.insert(id.to_owned(), json!({"toolCallId": id}));
+        }
+        let Some(call) = self.calls.get_mut(id) else { return };
+        for key in KEYS {
+            let is_empty = |value: &Value| match value {
+                Value::Null => true,
+                Value::Object(fields) => fields.is_empty(),
+                Value::Array(parts) => parts.is_empty(),
+                _ => false,
+            };
+            if let Some(value) = update.get(key).filter(|value| !is_empty(value)) {
+                call[key] = value.clone();
+            }
+        }
+    }
+
+    fn progress(&mut self, update: &Value, out: &mut Out) {
         let id = text_of(update, "toolCallId").to_owned();
         let output = || update.get("rawOutput").or_else(|| update.get("content")).cloned();
         match text_of(update, "status") {
             "in_progress" => out.event(Event::Started { id }),
-            "completed" => out.event(Event::Done { id, output: output(), error: None }),
+            "completed" => {
+                let call = self.calls.remove(&id).unwrap_or_default();
+                let is_asked = self.asked.contains(&id);
+                out.event(Event::Done { id, output: output(), error: None });
+                if self.task.is_gated && !is_asked && self.does(text_of(&call, "kind")) {
+                    let what = some_text(&call, "title").or_else(|| some_text(&call, "name"));
+                    let what = what.as_deref().unwrap_or("a tool");
+                    self.give_up(&format!("it did this without asking: {what}"), out);
+                }
+            }
             "failed" => {
+                self.calls.remove(&id);
                 out.event(Event::Done { id, output: output(), error: Some("it failed".to_owned()) });
             }
             _ => {}
         }
     }
 
-    fn asked(&mut self, id: &Value, params: &Value, out: &mut Out) {
+    /// Whether a tool of this kind does something that must be asked about.
+    fn does(&self, kind: &str) -> bool {
+        let is_safe = matches!(self.mode, Mode::Taken) && SAFE.iter().any(|(agent, _)| *agent == self.agent);
+        matches!(kind, "edit" | "delete" | "move") || (kind == "execute" && !is_safe)
+    }
+
+    /// The session got a mode in the middle of the turn.
+    fn has_mode(&mut self, mode: &str, out: &mut Out) {
+        if matches!(self.mode, Mode::Taken) && mode != self.asking() && mode != PLAN {
+            let asking = self.asking();
+            self.give_up(&format!("it left the mode {asking}, in which it asks, for {mode}"), out);
+        }
+    }
+
+    /// The program does not ask: the turn ends before it does more.
+    fn give_up(&mut self, why: &str, out: &mut Out) {
+        let next =
+            "the turn was ended; configure this program so that it asks before each tool that does something";
+        self.flush(out);
+        out.end(End::failed(format!("{why}; {next}")));
+        let stop = self.interrupt();
+        out.writes.extend(stop.writes);
+    }
+
+    fn asked(&mut self, id: Value, params: &Value, out: &mut Out) {
         self.flush(out);
         let call = params.get("toolCall").unwrap_or(&Value::Null);
-        let Tool { id: tool, name, args } = tool(call);
-        let question = Question { tool: name, args, context: some_text(call, "title") };
-        let wish = wish(call, &self.task.directory);
-        let kinds: &[&str] = match decide(&self.task, out, &id_text(id), &tool, wish, question) {
-            Verdict::Yes => &["allow_once", "allow_always"],
-            Verdict::No => &["reject_once", "reject_always"],
-            Verdict::Fail => &[],
-        };
+        self.note(call);
+        let call = self.calls.get(text_of(call, "toolCallId")).unwrap_or(call);
+        let (tool, mut wish) = (tool(call), wish(call, &self.task));
         let options = params.get("options").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let chosen = kinds
-            .iter()
-            .find_map(|kind| options.iter().find(|option| text_of(option, "kind") == *kind)?.get("optionId"));
-        let outcome = match chosen {
-            Some(option) => json!({"outcome": "selected", "optionId": option}),
-            None => json!({"outcome": "cancelled"}),
+        let option = |kinds: &[&str]| {
+            let of =
+                |kind: &&str| options.iter().find(|option| text_of(option, "kind") == *kind)?.get("optionId");
+            kinds.iter().find_map(of).cloned()
         };
-        out.write(&json!({"jsonrpc": "2.0", "id": id, "result": {"outcome": outcome}}));
+        // With a gate an answer is for this call alone.
+        let allows: &[&str] =
+            if self.task.is_gated { &["allow_once"] } else { &["allow_once", "allow_always"] };
+        let (yes, no) = (option(allows), option(&["reject_once", "reject_always"]));
+        if self.task.is_gated && yes.is_none() {
+            out.log(format!("it does not offer to allow {} once, so it is denied", tool.name));
+            wish = Wish::Person;
+        }
+        let request = Request {
+            id: id_text(&id),
+            tool: tool.clone(),
+            context: context(call),
+            carries_reason: false,
+            carries_args: false,
+        };
+        if self.task.is_gated && self.asked.len() < held::MOST {
+            self.asked.insert(tool.id.clone());
+        }
+        let kept = Kept { id, tool, yes, no };
+        if let Some(verdict) = weigh(&self.task, &mut self.held, out, request, wish, kept.clone()) {
+            kept.answer(verdict, out);
+        }
+    }
+
+    /// It takes a request back. That is answered, too.
+    fn withdrawn(&mut self, params: &Value, out: &mut Out) {
+        let id = params.get("requestId").map(id_text).unwrap_or_default();
+        if let Some(kept) = self.held.take(&id) {
+            let error = json!({"code": -32800, "message": "it was taken back"});
+            out.write(&json!({"jsonrpc": "2.0", "id": kept.id, "error": error}));
+            out.event(Event::Withdrawn { id });
+        }
     }
 
     fn ended(&mut self, result: &Value, out: &mut Out) {
@@ -244,29 +447,47 @@ impl Acp {
     }
 }
 
+/// The tool of a call. Without arguments it is told by its words, and by what it changes.
 fn tool(call: &Value) -> Tool {
     let name = some_text(call, "name").or_else(|| some_text(call, "kind"));
     let mut args = map_of(call, "rawInput");
-    if args.is_empty()
-        && let Some(title) = some_text(call, "title")
-    {
-        args = Map::from_iter([("title".to_owned(), title.into())]);
+    if args.is_empty() {
+        let title = some_text(call, "title").map(|title| ("title".to_owned(), Value::from(title)));
+        let changes: Vec<Value> = parts(call, "content", "diff").cloned().collect();
+        let changes = Some(changes).filter(|changes| !changes.is_empty());
+        args.extend(title.into_iter().chain(changes.map(|changes| ("changes".to_owned(), changes.into()))));
     }
     Tool { id: text_of(call, "toolCallId").to_owned(), name: name.unwrap_or_else(|| "tool".to_owned()), args }
 }
 
-fn wish(call: &Value, directory: &Path) -> Wish {
+/// The parts of a type.
+fn parts<'a>(call: &'a Value, key: &str, kind: &'static str) -> impl Iterator<Item = &'a Value> {
+    let parts = call.get(key).and_then(Value::as_array).into_iter().flatten();
+    parts.filter(move |part| text_of(part, "type") == kind)
+}
+
+/// The purpose of a call, in words of the program.
+fn context(call: &Value) -> Option<String> {
+    let text = |part: &Value| part.pointer("/content/text").and_then(Value::as_str).map(str::to_owned);
+    let words: Vec<String> = some_text(call, "title")
+        .into_iter()
+        .chain(parts(call, "content", "content").filter_map(text))
+        .collect();
+    Some(words.join("\n")).filter(|words| !words.is_empty())
+}
+
+fn wish(call: &Value, task: &Task) -> Wish {
+    let locations = call.get("locations").and_then(Value::as_array).into_iter().flatten();
+    let places: Vec<&str> = locations
+        .chain(parts(call, "content", "diff"))
+        .filter_map(|place| place.get("path")?.as_str())
+        .collect();
+    let is_ours = !places.is_empty() && places.iter().all(|path| is_inside(path, &task.directory));
     match text_of(call, "kind") {
-        "read" | "search" | "think" => Wish::Read,
-        "edit" => {
-            let list = |key: &str| call.get(key).and_then(Value::as_array).into_iter().flatten();
-            let paths: Vec<&str> = list("locations")
-                .chain(list("content").filter(|part| text_of(part, "type") == "diff"))
-                .filter_map(|place| place.get("path")?.as_str())
-                .collect();
-            let is_ours = !paths.is_empty() && paths.iter().all(|path| is_inside(path, directory));
-            if is_ours { Wish::Write } else { Wish::Other }
-        }
+        // A thought can be a subagent.
+        "read" | "search" if is_ours || !task.is_gated => Wish::Read,
+        "think" if !task.is_gated => Wish::Read,
+        "edit" if is_ours => Wish::Write,
         _ => Wish::Other,
     }
 }
@@ -305,13 +526,16 @@ impl Dialect for Acp {
                 self.updated(&params, &mut out);
             }
             Some(Rpc::Request { id, method, params }) if method == "session/request_permission" => {
-                self.asked(&id, &params, &mut out);
+                self.asked(id, &params, &mut out);
             }
             Some(Rpc::Request { id, method, .. }) => {
                 let error = json!({"code": -32601, "message": format!("aynig does not answer {method}")});
                 out.write(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
             }
             Some(Rpc::Answer { id, value }) => self.answered(id, &value, &mut out),
+            Some(Rpc::Notice { method, params }) if method == "$/cancel_request" => {
+                self.withdrawn(&params, &mut out);
+            }
             Some(Rpc::Notice { .. }) | None => {}
         }
         out
@@ -320,6 +544,21 @@ impl Dialect for Acp {
     fn eof(&mut self) -> Out {
         let mut out = Out::default();
         self.flush(&mut out);
+        out
+    }
+
+    fn answer(&mut self, id: &str, resolution: &Resolution) -> Out {
+        let mut out = Out::default();
+        let Some(kept) = self.held.take(id) else { return out };
+        let (verdict, words) = plain(&kept.tool, resolution);
+        out.events.extend(words.map(Event::Unsaid));
+        kept.answer(verdict, &mut out);
+        out
+    }
+
+    fn abandon(&mut self, _is_parked: bool) -> Out {
+        let mut out = Out::default();
+        self.held.take_all().iter().for_each(|kept| kept.answer(Verdict::Fail, &mut out));
         out
     }
 

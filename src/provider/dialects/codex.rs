@@ -1,25 +1,32 @@
 //! Codex: `codex app-server`, JSON-RPC without the field `jsonrpc`.
 //!
 //! `turn/completed` ends the turn. Tokens of a turn are the difference of totals, which run on through resumes.
+//!
+//! With a gate it asks before each command, patch and tool of a server, over the pipe. Its answers are a yes or a no. A
+//! reason, or changed arguments, follow as a message into the turn; one that is not taken is left for the next prompt.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{Dialect, Out, Rpc, Task, decide, id_text, map_of, number, rpc, some_text, text_of};
+use super::held::Held;
+use super::{Dialect, Out, Rpc, Task, id_text, map_of, number, plain, rpc, some_text, text_of, weigh};
+use crate::flow::document::Execution;
 use crate::model::approval::Tool;
 use crate::model::run::Usage;
 use crate::provider::event::{End, Event};
+use crate::provider::gate::{Request, Resolution};
 use crate::provider::policy::{Verdict, Wish, is_inside};
-use crate::provider::turn::Question;
 
 const INITIALIZE: u64 = 1;
 const THREAD: u64 = 2;
 const TURN: u64 = 3;
 const INTERRUPT: u64 = 4;
+/// The first message into the turn. Later ones have the numbers after it.
+const STEER: u64 = 5;
 
-/// The most changes of files that are remembered until they are asked about.
-const MOST_CHANGES: usize = 256;
+/// The most items that are remembered until they are asked about.
+const MOST_ITEMS: usize = 256;
 
 pub(super) struct Codex {
     task: Task,
@@ -29,16 +36,64 @@ pub(super) struct Codex {
     before: Option<Usage>,
     /// When the windows that are used up begin anew.
     resets: Option<i64>,
-    /// Paths of changes that were announced, by item.
-    changes: BTreeMap<String, Vec<String>>,
+    /// Patches and calls of servers that were announced and are not done, by their ids.
+    items: BTreeMap<String, Value>,
+    held: Held<Kept>,
+    /// Messages into the turn that it has not taken yet, by the numbers of their requests.
+    untaken: BTreeMap<u64, String>,
+    /// The number of the next one.
+    next: u64,
+}
+
+/// A request, as far as its answer needs it.
+#[derive(Clone)]
+struct Kept {
+    id: Value,
+    tool: Tool,
+    /// Whether it is about a tool of a server.
+    is_of_server: bool,
+    /// The thread and the turn that ask: a subagent has its own.
+    thread: Option<String>,
+    turn: Option<String>,
+}
+
+impl Kept {
+    fn answer(&self, verdict: Verdict, out: &mut Out) {
+        let word = match verdict {
+            Verdict::Yes => "accept",
+            Verdict::No => "decline",
+            Verdict::Fail => "cancel",
+        };
+        let result = match (self.is_of_server, word) {
+            (true, "accept") => json!({"action": word, "content": {}}),
+            (true, _) => json!({"action": word}),
+            (false, _) => json!({"decision": word}),
+        };
+        out.write(&json!({"id": self.id, "result": result}));
+    }
 }
 
 impl Codex {
     pub(super) fn new(task: Task) -> Self {
-        Self { task, thread: None, turn: None, before: None, resets: None, changes: BTreeMap::new() }
+        Self {
+            task,
+            thread: None,
+            turn: None,
+            before: None,
+            resets: None,
+            items: BTreeMap::new(),
+            held: Held::default(),
+            untaken: BTreeMap::new(),
+            next: STEER,
+        }
     }
 
     fn answered(&mut self, id: u64, value: &Value, out: &mut Out) {
+        if id >= STEER {
+            let words = self.untaken.remove(&id);
+            out.events.extend(words.filter(|_| value.get("error").is_some()).map(Event::Unsaid));
+            return;
+        }
         if let Some(error) = value.get("error") {
             if id != INTERRUPT {
                 let message = text_of(error, "message");
@@ -66,11 +121,14 @@ impl Codex {
 
     /// `thread/start` or `thread/resume`.
     fn begin(&self) -> Value {
-        let (policy, sandbox, config) = self.task.posture.codex();
+        let (policy, sandbox, config) = self.task.posture.codex(self.task.is_gated);
         let mut params = Map::new();
         params.insert("cwd".to_owned(), self.task.directory.to_string_lossy().into());
         params.insert("approvalPolicy".to_owned(), policy.into());
         params.insert("sandbox".to_owned(), sandbox.into());
+        if self.task.is_gated {
+            params.insert("approvalsReviewer".to_owned(), "user".into());
+        }
         if let Some(model) = &self.task.model {
             params.insert("model".to_owned(), model.clone().into());
         }
@@ -95,13 +153,72 @@ impl Codex {
         out.event(Event::Session(id.clone()));
         out.events.extend(some_text(result, "model").map(Event::Model));
         out.events.extend(some_text(thread, "cliVersion").map(Event::Version));
+        if self.task.is_gated
+            && let Err(why) = self.confirmed(result)
+        {
+            let next = "nobody would be asked, so the turn was not begun; look at what this host requires of Codex, \
+                        or use another version of it";
+            out.end(End::failed(format!("it does not ask before each tool: {why}; {next}")));
+            return;
+        }
         let input = json!([{"type": "text", "text": self.task.text()}]);
         self.task.prompt = Vec::new();
         out.write(&json!({"id": TURN, "method": "turn/start", "params": {"threadId": id, "input": input}}));
         self.thread = Some(id);
     }
 
+    /// Whether it took over the policy by which it asks.
+    fn confirmed(&self, result: &Value) -> Result<(), String> {
+        let said = |key: &str| result.get(key).filter(|value| !value.is_null());
+        let shown = |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), Value::to_string);
+        let policy = said("approvalPolicy");
+        if policy.and_then(Value::as_str) != Some("untrusted") {
+            return Err(format!("for approvalPolicy \"untrusted\" it answers {}", shown(policy)));
+        }
+        let reviewer = said("approvalsReviewer");
+        if reviewer.is_some_and(|reviewer| reviewer != "user") {
+            return Err(format!("for approvalsReviewer \"user\" it answers {}", shown(reviewer)));
+        }
+        let sandbox = said("sandbox").and_then(|sandbox| sandbox.get("type"));
+        let writes = self.task.posture.execution == Execution::WorkspaceWrite;
+        match sandbox.and_then(Value::as_str) {
+            Some("readOnly") => Ok(()),
+            Some("workspaceWrite") if writes => Ok(()),
+            _ => {
+                let asked = self.task.posture.codex(true).1;
+                Err(format!("for the sandbox \"{asked}\" it answers {}", shown(sandbox)))
+            }
+        }
+    }
+
+    /// What subagents of its own announce counts, too: they ask as well.
+    fn announced(&mut self, method: &str, params: &Value, out: &mut Out) {
+        let item = params.get("item").unwrap_or(&Value::Null);
+        let id = text_of(item, "id");
+        match (method, text_of(item, "type")) {
+            ("item/started", "fileChange" | "mcpToolCall") if self.items.len() < MOST_ITEMS => {
+                self.items.insert(id.to_owned(), item.clone());
+            }
+            ("item/completed", _) => drop(self.items.remove(id)),
+            ("item/fileChange/patchUpdated", _) => {
+                if let (Some(item), Some(changes)) =
+                    (self.items.get_mut(text_of(params, "itemId")), params.get("changes"))
+                {
+                    item["changes"] = changes.clone();
+                }
+            }
+            ("serverRequest/resolved", _) => {
+                let id = params.get("requestId").map(id_text).unwrap_or_default();
+                if self.held.take(&id).is_some() {
+                    out.event(Event::Withdrawn { id });
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn notified(&mut self, method: &str, params: &Value, out: &mut Out) {
+        self.announced(method, params, out);
         // Its own subagents have threads, too.
         if let Some(thread) = params.get("threadId").and_then(Value::as_str)
             && self.thread.as_deref() != Some(thread)
@@ -112,7 +229,7 @@ impl Codex {
         match method {
             "item/agentMessage/delta" => out.event(Event::Delta(delta())),
             "item/reasoning/summaryTextDelta" => out.event(Event::ThinkingDelta(delta())),
-            "item/started" => self.begun(params.get("item").unwrap_or(&Value::Null), out),
+            "item/started" => Self::begun(params.get("item").unwrap_or(&Value::Null), out),
             "item/completed" => Self::done(params.get("item").unwrap_or(&Value::Null), out),
             "thread/tokenUsage/updated" => self.used(params, out),
             "account/rateLimits/updated" => self.limits(params),
@@ -125,17 +242,17 @@ impl Codex {
         }
     }
 
-    fn begun(&mut self, item: &Value, out: &mut Out) {
+    fn begun(item: &Value, out: &mut Out) {
         let (kind, id) = (text_of(item, "type"), text_of(item, "id").to_owned());
         let (name, args) = match kind {
             "commandExecution" => ("command", pick(item, &["command", "cwd"])),
-            "fileChange" => {
-                if self.changes.len() < MOST_CHANGES {
-                    self.changes.insert(id.clone(), paths(item));
-                }
-                ("patch", pick(item, &["changes"]))
+            "fileChange" => ("patch", pick(item, &["changes"])),
+            "mcpToolCall" => {
+                let name = full_name(text_of(item, "server"), text_of(item, "tool"));
+                out.event(Event::Proposed(Tool { id, name, args: map_of(item, "arguments") }));
+                return;
             }
-            "mcpToolCall" | "dynamicToolCall" => (text_of(item, "tool"), map_of(item, "arguments")),
+            "dynamicToolCall" => (text_of(item, "tool"), map_of(item, "arguments")),
             _ => return,
         };
         out.event(Event::Proposed(Tool { id, name: name.to_owned(), args }));
@@ -196,12 +313,13 @@ impl Codex {
         self.resets = ends.max();
     }
 
-    fn completed(&self, turn: &Value, out: &mut Out) {
+    fn completed(&mut self, turn: &Value, out: &mut Out) {
         if let (Some(ours), Some(theirs)) = (self.turn.as_deref(), turn.get("id").and_then(Value::as_str))
             && ours != theirs
         {
             return;
         }
+        self.leave(out);
         let error = turn.get("error").unwrap_or(&Value::Null);
         let message = some_text(error, "message").unwrap_or_else(|| "no reason".to_owned());
         match (text_of(turn, "status"), fault(error)) {
@@ -214,52 +332,97 @@ impl Codex {
         }
     }
 
-    fn asked(&self, id: &Value, method: &str, params: &Value, out: &mut Out) {
-        let item = text_of(params, "itemId");
-        let mut question = Question {
-            tool: "command".to_owned(),
-            args: pick(params, &["command", "cwd"]),
-            context: some_text(params, "reason"),
-        };
-        let mut wish = Wish::Other;
-        let words = match method {
-            "item/commandExecution/requestApproval" => ["accept", "decline", "cancel"],
-            "item/fileChange/requestApproval" => {
-                let paths = self.changes.get(item).map_or(&[][..], Vec::as_slice);
-                let is_inside = |path: &String| is_inside(path, &self.task.directory);
-                if !paths.is_empty() && paths.iter().all(is_inside) {
-                    wish = Wish::Write;
-                }
-                "patch".clone_into(&mut question.tool);
-                question.args = Map::from_iter([("paths".to_owned(), json!(paths))]);
-                ["accept", "decline", "cancel"]
-            }
-            "mcpServer/elicitation/request" => {
-                let meta = params.get("_meta").unwrap_or(&Value::Null);
-                let is_tool = text_of(meta, "codex_approval_kind") == "mcp_tool_call";
-                wish = if is_tool { Wish::Other } else { Wish::Person };
-                question.tool = some_text(meta, "tool_name").unwrap_or_else(|| "elicitation".to_owned());
-                question.args = map_of(meta, "tool_params");
-                question.context = some_text(params, "message");
-                ["accept", "decline", "cancel"]
-            }
+    fn asked(&mut self, id: Value, method: &str, params: &Value, out: &mut Out) {
+        let (tool, wish, context) = match method {
+            "item/commandExecution/requestApproval" => self.command(params),
+            "item/fileChange/requestApproval" => self.patch(params),
+            "mcpServer/elicitation/request" => self.call(params),
             _ => {
                 let error = json!({"code": -32601, "message": format!("aynig does not answer {method}")});
                 out.write(&json!({"id": id, "error": error}));
                 return;
             }
         };
-        let word = match decide(&self.task, out, &id_text(id), item, wish, question) {
-            Verdict::Yes => words[0],
-            Verdict::No => words[1],
-            Verdict::Fail => words[2],
+        let request = Request {
+            id: id_text(&id),
+            tool: tool.clone(),
+            context,
+            carries_reason: true,
+            carries_args: false,
         };
-        let result = match (method, word) {
-            ("mcpServer/elicitation/request", "accept") => json!({"action": word, "content": {}}),
-            ("mcpServer/elicitation/request", _) => json!({"action": word}),
-            _ => json!({"decision": word}),
+        let is_of_server = method == "mcpServer/elicitation/request";
+        let (thread, turn) = (some_text(params, "threadId"), some_text(params, "turnId"));
+        let kept = Kept { id, tool, is_of_server, thread, turn };
+        if let Some(verdict) = weigh(&self.task, &mut self.held, out, request, wish, kept.clone()) {
+            kept.answer(verdict, out);
+        }
+    }
+
+    /// A command. One that a person could not judge is not asked about.
+    fn command(&self, params: &Value) -> (Tool, Wish, Option<String>) {
+        let args = pick(params, &["command", "cwd", "networkApprovalContext", "additionalPermissions"]);
+        // Input for a command that runs has another kind, and no field that is known to have all of it.
+        let is_known = matches!(text_of(params, "kind"), "" | "command");
+        let is_clear =
+            is_known && (args.contains_key("command") || args.contains_key("networkApprovalContext"));
+        let wish = if self.task.is_gated && !is_clear { Wish::Person } else { Wish::Other };
+        let tool = Tool { id: text_of(params, "itemId").to_owned(), name: "command".to_owned(), args };
+        (tool, wish, some_text(params, "reason"))
+    }
+
+    /// A patch, with its changes as they were announced. Without them, and with a root for later writes, a person could
+    /// not judge it, so it is not asked about.
+    fn patch(&self, params: &Value) -> (Tool, Wish, Option<String>) {
+        let id = text_of(params, "itemId");
+        let item = self.items.get(id).unwrap_or(&Value::Null);
+        let paths = paths(item);
+        let has_root = params.get("grantRoot").is_some_and(|root| !root.is_null());
+        let wish = match paths.as_slice() {
+            _ if self.task.is_gated && has_root => Wish::Person,
+            [] if self.task.is_gated => Wish::Person,
+            [] => Wish::Other,
+            paths if paths.iter().all(|path| is_inside(path, &self.task.directory)) => Wish::Write,
+            _ => Wish::Other,
         };
-        out.write(&json!({"id": id, "result": result}));
+        let tool = Tool { id: id.to_owned(), name: "patch".to_owned(), args: pick(item, &["changes"]) };
+        (tool, wish, some_text(params, "reason"))
+    }
+
+    /// A tool of a server, or a question of one.
+    fn call(&self, params: &Value) -> (Tool, Wish, Option<String>) {
+        let meta = params.get("_meta").unwrap_or(&Value::Null);
+        let is_tool = text_of(meta, "codex_approval_kind") == "mcp_tool_call";
+        let (server, name) = (text_of(params, "serverName"), text_of(meta, "tool_name"));
+        let args = map_of(meta, "tool_params");
+        let is_it = |item: &Value| {
+            text_of(item, "server") == server
+                && text_of(item, "tool") == name
+                && map_of(item, "arguments") == args
+        };
+        let found = self.items.iter().find(|(_, item)| is_it(item));
+        let id = found.map(|(id, _)| id.clone()).unwrap_or_default();
+        let wish = if is_tool { Wish::Other } else { Wish::Person };
+        let name = if is_tool { full_name(server, name) } else { "elicitation".to_owned() };
+        (Tool { id, name, args }, wish, some_text(params, "message"))
+    }
+
+    /// Sends a sentence into the turn that asked. If it is not taken there, it is left for the next prompt.
+    fn tell(&mut self, kept: &Kept, words: String, out: &mut Out) {
+        let (Some(thread), Some(turn)) = (&kept.thread, &kept.turn) else {
+            out.event(Event::Unsaid(words));
+            return;
+        };
+        let input = json!([{"type": "text", "text": words}]);
+        let params = json!({"threadId": thread, "expectedTurnId": turn, "input": input});
+        out.log(format!("said into the turn: {words}"));
+        out.write(&json!({"id": self.next, "method": "turn/steer", "params": params}));
+        self.untaken.insert(self.next, words);
+        self.next += 1;
+    }
+
+    /// The turn ends: what it has not taken is left for the next prompt.
+    fn leave(&mut self, out: &mut Out) {
+        out.events.extend(std::mem::take(&mut self.untaken).into_values().map(Event::Unsaid));
     }
 }
 
@@ -287,6 +450,11 @@ fn fault(error: &Value) -> Fault {
         }
         _ => Fault::Own,
     }
+}
+
+/// A tool of a server by the name that says whose it is.
+fn full_name(server: &str, tool: &str) -> String {
+    format!("mcp__{server}__{tool}")
 }
 
 fn pick(value: &Value, keys: &[&str]) -> Map<String, Value> {
@@ -327,10 +495,34 @@ impl Dialect for Codex {
         let mut out = Out::default();
         match rpc(line, &mut out) {
             Some(Rpc::Notice { method, params }) => self.notified(&method, &params, &mut out),
-            Some(Rpc::Request { id, method, params }) => self.asked(&id, &method, &params, &mut out),
+            Some(Rpc::Request { id, method, params }) => self.asked(id, &method, &params, &mut out),
             Some(Rpc::Answer { id, value }) => self.answered(id, &value, &mut out),
             None => {}
         }
+        out
+    }
+
+    fn eof(&mut self) -> Out {
+        let mut out = Out::default();
+        self.leave(&mut out);
+        out
+    }
+
+    fn answer(&mut self, id: &str, resolution: &Resolution) -> Out {
+        let mut out = Out::default();
+        let Some(kept) = self.held.take(id) else { return out };
+        let (verdict, words) = plain(&kept.tool, resolution);
+        // The sentence first: the turn waits for the answer, so it is there to take the sentence.
+        if let Some(words) = words {
+            self.tell(&kept, words, &mut out);
+        }
+        kept.answer(verdict, &mut out);
+        out
+    }
+
+    fn abandon(&mut self, _is_parked: bool) -> Out {
+        let mut out = Out::default();
+        self.held.take_all().iter().for_each(|kept| kept.answer(Verdict::Fail, &mut out));
         out
     }
 

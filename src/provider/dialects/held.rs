@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::model::approval::Tool;
 
 /// The most requests of one turn. Later ones are denied.
-const MOST: usize = 16_384;
+pub(super) const MOST: usize = 16_384;
 
 /// Where a request stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -22,7 +22,7 @@ use super::gate::{Request, Resolution};
 use super::name::Kind;
 use super::policy::{Verdict, Wish};
 use super::turn::{Posture, Question, Turn};
-use crate::model::approval::Answer;
+use crate::model::approval::{Answer, Tool};
 
 /// The facts about a turn that a dialect needs.
 #[derive(Debug, Clone)]
@@ -146,10 +146,7 @@ pub(crate) fn args(kind: Kind, task: &Task) -> Vec<String> {
 
 /// Whether programs of a kind ask for permission.
 pub(crate) fn can_ask(kind: Kind) -> bool {
-    match kind {
-        Kind::Jsonl | Kind::Claude => true,
-        Kind::Text | Kind::Codex | Kind::Acp => false,
-    }
+    kind != Kind::Text
 }
 
 /// Weighs a request. `None`: nothing is answered now, and `kept` is what the later answer needs.
@@ -207,6 +204,30 @@ const UNANSWERED: &str = "Nobody has answered yet, and the turn ends. It was not
 
 /// The answer to a question of an agent.
 const NOBODY: &str = "Nobody can answer questions in this run. Decide yourself, and say what you assumed.";
+
+/// An answer as a protocol carries it that knows a yes and a no alone, and a sentence for the agent about the rest. Other
+/// arguments are a no.
+fn plain(tool: &Tool, resolution: &Resolution) -> (Verdict, Option<String>) {
+    let call = || format!("{} with {}", tool.name, shortened(&Value::Object(tool.args.clone()).to_string()));
+    match resolution {
+        Resolution::Approved => (Verdict::Yes, None),
+        Resolution::ApprovedWith(args) if *args == tool.args => (Verdict::Yes, None),
+        Resolution::ApprovedWith(args) => {
+            let (call, args) = (call(), Value::Object(args.clone()));
+            let words = format!(
+                "Your request to use {call} was not run. It is allowed with {args} instead: \
+                 request exactly that if you need it."
+            );
+            (Verdict::No, Some(words))
+        }
+        Resolution::Denied { reason } => {
+            let words =
+                reason.as_ref().map(|reason| format!("Your request to use {} was denied: {reason}", call()));
+            (Verdict::No, words)
+        }
+        Resolution::Parked => (Verdict::Fail, None),
+    }
+}
 
 /// Reads a line as a JSON object. Anything else is noted as foreign.
 fn object(line: &[u8], out: &mut Out) -> Option<Map<String, Value>> {

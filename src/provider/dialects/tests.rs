@@ -1,5 +1,7 @@
 //! The dialects against streams of the real programs: whole, cut, doubled, reordered and garbled.
 
+mod acp;
+mod codex;
 mod gated;
 
 use std::fmt::Write;

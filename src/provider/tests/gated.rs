@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::super::turn::files;
 use super::super::{Ended, Gate, How, Kind, Reply, Request, Resolution};
-use super::played::{CLAUDE, steps};
+use super::played::{ACP, CLAUDE, CODEX, steps};
 use super::{Host, is_alive};
 use crate::fsutil::replace;
 use crate::stop::{Cause, Stop};
@@ -256,6 +256,146 @@ fn claude_is_held_granted_changed_denied_and_parked() {
             assert_eq!((ended.how, ended.final_text.as_deref()), (How::Completed, Some("Done.")), "{status}");
         }
     }
+}
+
+/// CONTRACT 19.13
+#[test]
+fn codex_is_held_granted_changed_denied_and_parked() {
+    const REQUEST: &str = "requestApproval";
+    let args = serde_json::Map::from_iter([("command".to_owned(), "echo changed".into())]);
+    let name = "codex-gated-approved";
+    let begin = steps(name, &CODEX, REQUEST);
+    let whole = steps(name, &CODEX, "");
+    let rest = whole.strip_prefix(&begin).expect("the rest of the stream").trim_end();
+    let declined = r#"<"decision":"decline""#;
+    let taken = r#">{"id":5,"result":{"turnId":"t"}}"#;
+    let refused = r#">{"id":5,"error":{"code":-32600,"message":"no active turn to steer"}}"#;
+    let ended = r#">{"method":"turn/completed","params":{"turn":{"status":"interrupted","error":null}}}"#;
+    for (case, answer, reads, status, unsaid) in [
+        ("granted", Resolution::Approved, r#"<"decision":"accept""#.to_owned(), "approved", None),
+        (
+            "changed",
+            Resolution::ApprovedWith(args),
+            format!("{}\n{declined}\n{taken}", r#"<allowed with {\"command\":\"echo changed\"} instead"#),
+            "modified",
+            None,
+        ),
+        ("denied", denied("not this"), format!("<denied: not this\n{declined}\n{taken}"), "denied", None),
+        (
+            "denied, and not told",
+            denied("not this"),
+            format!("<denied: not this\n{declined}\n{refused}"),
+            "denied",
+            Some("was denied: not this"),
+        ),
+        ("parked", Resolution::Parked, r#"<"decision":"cancel""#.to_owned(), "expired", None),
+    ] {
+        let is_parked = answer == Resolution::Parked;
+        let desk = Desk::with([Some(answer)]);
+        let after = if is_parked { ended } else { rest };
+        let interrupt = if is_parked { "<turn/interrupt\n" } else { "" };
+        let mut host = Host::playing(Kind::Codex, &format!("{begin}{reads}\n{interrupt}{after}\n.\n"));
+        host.gate = Some(Box::new(Arc::clone(&desk)));
+        let ended = host.run();
+        assert_eq!((ended.exit, host.file(files::STDERR)), (Some(0), String::new()), "{case}");
+        let asked = desk.asked.lock().expect("no panic").clone();
+        assert_eq!((asked.len(), asked[0].tool.id.as_str()), (1, "call_fixed01"), "{case}");
+        assert_eq!(asked[0].tool.args["cwd"], "/work-tree", "{case}");
+        assert_eq!(resolved(&host), pairs(&[(&asked[0].id, status)]), "{case}");
+        match unsaid {
+            None => assert!(ended.unsaid.is_empty(), "{case}: {:?}", ended.unsaid),
+            Some(words) => assert!(ended.unsaid[0].ends_with(words), "{case}: {:?}", ended.unsaid),
+        }
+        if is_parked {
+            assert_eq!(ended.how, How::Parked { requests: asked, is_kept: false }, "{}", ended.evidence);
+        } else {
+            assert_eq!((ended.how, ended.final_text.as_deref()), (How::Completed, Some("Done.")), "{case}");
+        }
+    }
+}
+
+/// CONTRACT 19.13
+#[test]
+fn codex_gets_no_prompt_if_it_would_not_ask() {
+    let begin = steps("codex-gated-approved", &CODEX[..3], r#"{"id":2"#);
+    let lax = begin.replace(r#""approvalPolicy":"untrusted""#, r#""approvalPolicy":"on-request""#);
+    let mut host = Host::playing(Kind::Codex, &format!("{lax}.\n"));
+    host.gate = Some(Box::new(Desk::with([])));
+    let ended = host.run();
+    assert_eq!((&ended.how, ended.exit, host.file(files::STDERR)), (&How::Failed, Some(0), String::new()));
+    let words = r#"agent failed: it does not ask before each tool: for approvalPolicy "untrusted" it answers "on-request""#;
+    assert!(ended.evidence.starts_with(words), "{}", ended.evidence);
+}
+
+/// CONTRACT 19.13
+#[test]
+fn agents_of_the_protocol_are_held_granted_changed_denied_and_parked() {
+    const REQUEST: &str = "request_permission";
+    let args = serde_json::Map::from_iter([("command".to_owned(), "echo changed".into())]);
+    let ended = r#">{"jsonrpc":"2.0","id":4,"result":{"stopReason":"cancelled"}}"#;
+    for (name, yes, no, begins) in [
+        ("acp-claude-gated-approved", "allow-once", "reject", ACP[2].0),
+        ("acp-opencode-gated-approved", "once", "reject", ACP[2].0),
+        ("acp-gemini-gated-approved", "proceed_once", "cancel", "agent_message_chunk"),
+    ] {
+        let reads = [ACP[0], ACP[1], (begins, ACP[2].1)];
+        let begin = steps(name, &reads, REQUEST);
+        let whole = steps(name, &reads, "");
+        let rest = whole.strip_prefix(&begin).expect("the rest of the stream").trim_end();
+        let selected = |option: &str| format!(r#"<"optionId":"{option}""#);
+        for (case, answer, read, status, unsaid) in [
+            ("granted", Resolution::Approved, selected(yes), "approved", None),
+            (
+                "changed",
+                Resolution::ApprovedWith(args.clone()),
+                selected(no),
+                "modified",
+                Some("echo changed"),
+            ),
+            ("denied", denied("not this"), selected(no), "denied", Some("was denied: not this")),
+            ("parked", Resolution::Parked, r#"<"outcome":"cancelled""#.to_owned(), "expired", None),
+        ] {
+            let is_parked = answer == Resolution::Parked;
+            let desk = Desk::with([Some(answer)]);
+            let after = if is_parked { format!("<session/cancel\n{ended}") } else { rest.to_owned() };
+            let mut host = Host::playing(Kind::Acp, &format!("{begin}{read}\n{after}\n.\n"));
+            host.gate = Some(Box::new(Arc::clone(&desk)));
+            let ended = host.run();
+            assert_eq!((ended.exit, host.file(files::STDERR)), (Some(0), String::new()), "{name} {case}");
+            let asked = desk.asked.lock().expect("no panic").clone();
+            assert_eq!(asked.len(), 1, "{name} {case}");
+            assert!(
+                format!("{:?}", asked[0]).contains("echo hi > out.txt; cat out.txt"),
+                "{name}: {asked:?}"
+            );
+            assert_eq!(resolved(&host), pairs(&[(&asked[0].id, status)]), "{name} {case}");
+            let said = ended.unsaid.join(" ");
+            assert!(unsaid.map_or(said.is_empty(), |words| said.contains(words)), "{name} {case}: {said}");
+            if is_parked {
+                assert_eq!(ended.how, How::Parked { requests: asked, is_kept: false }, "{}", ended.evidence);
+            } else {
+                assert_eq!(ended.how, How::Completed, "{name} {case}: {}", ended.evidence);
+            }
+        }
+    }
+}
+
+/// CONTRACT 19.13
+#[test]
+fn an_agent_that_does_not_ask_is_ended() {
+    let name = "acp-opencode-gated-approved";
+    let begin = steps(name, &ACP, r#""status":"in_progress""#);
+    let whole = steps(name, &ACP, r#""status":"completed""#);
+    let mut lines: Vec<&str> = whole.strip_prefix(&begin).expect("the rest of the stream").lines().collect();
+    lines.retain(|line| !line.contains("request_permission"));
+    let steps = format!("{begin}{}\n<session/cancel\n.\n", lines.join("\n"));
+    let mut host = Host::playing(Kind::Acp, &steps);
+    host.gate = Some(Box::new(Desk::with([])));
+    let ended = host.run();
+    assert_eq!((&ended.how, ended.exit, host.file(files::STDERR)), (&How::Failed, Some(0), String::new()));
+    let words =
+        "agent failed: it did this without asking: echo hi > out.txt; cat out.txt; the turn was ended";
+    assert!(ended.evidence.starts_with(words), "{}", ended.evidence);
 }
 
 /// Conducts a turn until a request, and dies, for [`a_conductor_that_is_killed_runs_nothing`].

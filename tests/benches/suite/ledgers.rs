@@ -211,6 +211,8 @@ fn one_turn(ledger: &mut Ledger<'_>, node: NodeId, number: usize) {
         detail: None,
         excused: false,
         until: None,
+        heard: Vec::new(),
+        unsaid: Vec::new(),
         session: None,
     };
     ledger.operate(&at, &[Request::EndTurn(Box::new(ended))], &[]).expect("the end");

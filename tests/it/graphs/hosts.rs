@@ -2,7 +2,8 @@
 
 use super::*;
 
-fn host(hub: &str, name: &str, script: &str) -> Repo {
+/// A clone of a hub, whose provider `scripted` runs this script.
+pub(super) fn host(hub: &str, name: &str, script: &str) -> Repo {
     let host = Repo::new();
     host.git(["remote", "add", "origin", hub]);
     host.git(["fetch", "-q", "origin"]);
@@ -39,4 +40,30 @@ echo x >>file; echo done"#;
     assert_eq!(graph.turns(), ["a completed", "b completed", "a completed", "b completed"]);
     graph.assert_read_once(0);
     assert_eq!(graph.repo.git(["show", &format!("work/{}/a:file", graph.slug)]).trim(), "x\nx");
+}
+
+/// CONTRACT 16.7, 22.9
+#[test]
+fn a_turn_on_another_host_is_interrupted() {
+    let hub = Repo::new();
+    let bare = hub.beside("hub.git");
+    let path = bare.to_str().expect("UTF-8");
+    hub.git(["clone", "-q", "--bare", ".", path]);
+    let [first, second] = ["first", "second"].map(|name| host(path, name, people::WAITS));
+    let graph = Graph::of(first, &["a"]);
+    graph.ok(&["chat", "RUN", "a", "Write it."]);
+    let mut runner = people::live(&second);
+    graph.ok(&["node", "interrupt", "RUN", "a"]);
+    assert!(runner.wait().expect("it ends").success());
+    assert_eq!(graph.turns(), ["a interrupted"]);
+    assert_eq!(graph.node("a")["hold"], "interrupted");
+    graph.assert_read_once(1);
+    // Its work is where the next turn begins, on any host.
+    people::ready(&graph.repo);
+    graph.ok(&["chat", "RUN", "a", "Go on."]);
+    graph.drain();
+    assert_eq!(graph.turns(), ["a interrupted", "a completed"]);
+    graph.assert_read_once(0);
+    let prompts = graph.repo.git(["show", &format!("work/{}/a:prompts", graph.slug)]);
+    assert_eq!(prompts.matches("> Write it.").count(), 2, "{prompts}");
 }

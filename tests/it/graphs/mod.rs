@@ -1,6 +1,8 @@
 //! Graphs on the real binary: messages, turns, hand-offs, and what a crash leaves.
 
+pub(crate) mod approvals;
 mod hosts;
+pub(super) mod people;
 mod turns;
 
 use serde_json::Value;
@@ -29,7 +31,18 @@ impl Graph {
         let made: Value = serde_json::from_str(&made).expect("JSON");
         let graph = Self { slug: made["slug"].as_str().expect("a slug").to_owned(), repo };
         for node in nodes {
-            graph.ok(&["node", "add", "RUN", node, "--role", "implementer", "--provider", "scripted"]);
+            graph.ok(&[
+                "node",
+                "add",
+                "RUN",
+                node,
+                "--role",
+                "implementer",
+                "--provider",
+                "scripted",
+                "--permissions",
+                "skip",
+            ]);
         }
         graph
     }
@@ -109,6 +122,14 @@ pub(super) fn agent(repo: &Repo, script: &str) {
         repo.git(["config", &format!("aynig.provider.scripted.{key}"), value]);
     }
     repo.git(["config", "aynig.provider.scripted.command", program.to_str().expect("UTF-8")]);
+}
+
+/// Makes the provider `scripted`, which asks for permission. The script has the prompt's line in `$prompt`.
+pub(super) fn asking_agent(repo: &Repo, script: &str) {
+    agent(repo, "");
+    let program = repo.path.join(".git/scripted.sh");
+    std::fs::write(program, format!("#!/bin/sh\nIFS= read -r prompt\n{script}\n")).expect("a script");
+    repo.git(["config", "aynig.provider.scripted.protocol", "jsonl"]);
 }
 
 /// The newest state of a driver.

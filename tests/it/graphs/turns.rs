@@ -121,8 +121,8 @@ echo done"#;
         "chat 2",
         "start 2",
         "stop 2",
-        "this turn is not under way on this host",
-        "other 1",
+        "does not belong to the turn",
+        "other 2",
     ] {
         assert!(said.contains(words), "{words}: {said}");
     }
@@ -156,7 +156,18 @@ fn a_paused_run_begins_no_turn() {
 #[test]
 fn files_that_a_node_may_not_change_fail_its_turn() {
     let graph = Graph::new("echo x >>code; echo done", &[]);
-    graph.ok(&["node", "add", "RUN", "r", "--role", "reviewer", "--provider", "scripted"]);
+    graph.ok(&[
+        "node",
+        "add",
+        "RUN",
+        "r",
+        "--role",
+        "reviewer",
+        "--provider",
+        "scripted",
+        "--permissions",
+        "skip",
+    ]);
     graph.ok(&["chat", "RUN", "r", "Look at it."]);
     graph.drain();
     assert_eq!(graph.turns(), ["r failed"]);
@@ -189,4 +200,44 @@ fn a_turn_that_is_killed_is_recorded_and_read_again() {
         assert_eq!(driver_state(&graph.repo, &graph.slug, "a"), "orch-idle", "{point}");
         graph.ok(&["doctor", "RUN"]);
     }
+}
+
+/// CONTRACT 22.6
+#[test]
+fn an_agent_cannot_act_for_another_node() {
+    let graph = Graph::new("echo done", &["a", "b", "c"]);
+    for (from, to) in [("a", "c"), ("b", "c")] {
+        graph.ok(&["edge", "add", "RUN", from, to]);
+    }
+    let other = graph.node("b")["id"].as_str().expect("an id").to_owned();
+    let script = format!(
+        r#"AYNIG_ORCH_NODE={other} "$AYNIG_BIN" orch handoff --to c --message x 2>&1; echo "node $?"
+AYNIG_ORCH_NODE={other} AYNIG_ORCH_TURN=11111111-1111-4111-8111-111111111111 \
+    "$AYNIG_BIN" orch handoff --to c --message x 2>&1; echo "turn $?"
+printf 'caf\351' | "$AYNIG_BIN" orch handoff --to c --message - 2>&1; echo "bytes $?"
+head -c 70000 /dev/zero | tr '\0' x | "$AYNIG_BIN" orch handoff --to c --message - 2>&1; echo "long $?"
+echo typed | "$AYNIG_BIN" orch handoff --to c --message - 2>&1; echo "stdin $?""#
+    );
+    super::agent(&graph.repo, &script);
+    graph.ok(&["chat", "RUN", "a", "go"]);
+    graph.repo.aynig_ok(["run", "--branch", &format!("run/{}/a", graph.slug)]);
+    let said = graph.events(&["message.assistant.final"]);
+    let said = said[0]["content"].as_str().expect("a text");
+    for words in [
+        "is not one of the node",
+        "node 1",
+        "does not belong to the turn",
+        "turn 2",
+        "is not UTF-8",
+        "bytes 2",
+        "is longer than 65536 bytes",
+        "long 2",
+        "stdin 0",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    let sent = graph.events(&["handoff.sent"]);
+    assert_eq!(sent.len(), 1, "{sent:?}");
+    assert_eq!(sent[0]["envelope"]["payload"]["message"], "typed\n");
+    assert_eq!(sent[0]["envelope"]["fromNodeId"], graph.node("a")["id"]);
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use aynig::contract::ids::RemoteName;
-use aynig::engine::hear::{Hearing, Word};
+use aynig::engine::hear::{Hearing, Live, Word};
 use aynig::git::Repo as Opened;
 use aynig::ledger::Place;
 use aynig::ledger::deletion::delete;
@@ -43,18 +43,18 @@ fn a_pause_a_stop_and_a_deletion_here() {
         let store = open(&repo.path);
         let handle = store.handle();
         let (run, _) = run_with_node(&handle, &Place::Here);
-        let hearing = Hearing::of(&handle, &Place::Here, run, &Stop::manual());
+        let hearing = Hearing::of(&handle, &Place::Here, run, Live::Step, &Stop::manual());
         set(&open(&repo.path).handle(), run, status);
         assert_eq!(heard(hearing), Some(Word::Status(status)));
         // One that begins afterwards hears of it, too.
-        let late = Hearing::of(&handle, &Place::Here, run, &Stop::manual());
+        let late = Hearing::of(&handle, &Place::Here, run, Live::Step, &Stop::manual());
         assert_eq!(heard(late), Some(Word::Status(status)));
     }
     let repo = Repo::new();
     let store = open(&repo.path);
     let handle = store.handle();
     let (run, _) = run_with_node(&handle, &Place::Here);
-    let hearing = Hearing::of(&handle, &Place::Here, run, &Stop::manual());
+    let hearing = Hearing::of(&handle, &Place::Here, run, Live::Step, &Stop::manual());
     delete(&open(&repo.path).handle(), run, &op(OpId::random()), false).expect("deleted");
     assert_eq!(heard(hearing), Some(Word::Deleted));
 }
@@ -68,7 +68,7 @@ fn what_is_not_for_the_step_leaves_it_alone() {
     let (run, node) = run_with_node(&handle, &Place::Here);
     let (other, _) = run_with_node(&handle, &Place::Here);
     let stop = Stop::manual();
-    let hearing = Hearing::of(&handle, &Place::Here, run, &stop);
+    let hearing = Hearing::of(&handle, &Place::Here, run, Live::Step, &stop);
     set(&handle, other, RunStatus::Paused);
     let mut ledger = Ledger::open(&handle, run).expect("a ledger");
     ledger.operate(&op(OpId::random()), &[chat(node, "hello")], &[]).expect("an operation");
@@ -77,7 +77,7 @@ fn what_is_not_for_the_step_leaves_it_alone() {
     assert_eq!(hearing.end(), None);
     assert!(ends.elapsed() < Duration::from_secs(1), "{:?}", ends.elapsed());
 
-    let hearing = Hearing::of(&handle, &Place::Here, run, &stop);
+    let hearing = Hearing::of(&handle, &Place::Here, run, Live::Step, &stop);
     stop.panicked();
     assert_eq!(hearing.stop().cause(), Some(Cause::Panic));
     assert_eq!(hearing.end(), None);
@@ -95,8 +95,8 @@ fn a_pause_and_a_deletion_in_another_clone_though_the_hub_was_away() {
     other.git(["fetch", "--quiet", "origin", "refs/aynig/runs/*:refs/aynig/runs/*"]);
     let away = hub.beside("away");
     std::fs::rename(&hub.path, &away).expect("the hub goes");
-    let first = Hearing::of(&handle, &origin(), paused, &Stop::manual());
-    let second = Hearing::of(&handle, &origin(), deleted, &Stop::manual());
+    let first = Hearing::of(&handle, &origin(), paused, Live::Step, &Stop::manual());
+    let second = Hearing::of(&handle, &origin(), deleted, Live::Step, &Stop::manual());
     let lock = one.path.join(".git/aynig/watch");
     wait_until("one of them asks", || lock.exists());
     std::fs::rename(&away, &hub.path).expect("the hub comes back");
@@ -119,7 +119,7 @@ fn the_end_of_the_step_waits_for_no_remote() {
     one.git(["config", "core.sshCommand", &format!("touch '{}'; sleep 600; false", asked.display())]);
     one.git(["config", "remote.origin.url", "ssh://nowhere.invalid/repo"]);
     let store = open(&one.path);
-    let hearing = Hearing::of(&store.handle(), &origin(), run, &Stop::manual());
+    let hearing = Hearing::of(&store.handle(), &origin(), run, Live::Step, &Stop::manual());
     wait_until("it asks", || asked.exists());
     let ends = Instant::now();
     assert_eq!(hearing.end(), None);

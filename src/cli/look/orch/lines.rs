@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use aynig::git::Repo;
+use aynig::model::node::Hold;
 use aynig::model::run::RunStatus;
 use aynig::model::workspace::WorkspaceStatus;
 use aynig::ops::runs::{self, Run, RunId, State};
@@ -76,14 +77,21 @@ pub(super) fn show(state: &State, directory: &str) {
     }
     for node in state.nodes.values() {
         let status = serde_json::to_value(node.status).unwrap_or_default();
+        let held = node.hold.map(Hold::word);
         let words = format!(
             "{}  {}  {} unread  {}",
             node.alias,
-            status.as_str().unwrap_or_default(),
+            held.or(status.as_str()).unwrap_or_default(),
             node.inbox_count,
             node.summary
         );
         ui::answer(&format!("{}  {}", styled(FAINT, "node     "), ui::sanitize(words.trim_end())));
+    }
+    let alias = |id| state.nodes.get(id).map_or("?", |node| node.alias.as_str());
+    for edge in state.edges.values() {
+        let arrow = if edge.bidirectional { "↔" } else { "→" };
+        let words = format!("{} {arrow} {}  {}  {}", alias(&edge.from), alias(&edge.to), edge.label, edge.id);
+        ui::answer(&format!("{}  {}", styled(FAINT, "edge     "), ui::sanitize(&words)));
     }
     for one in state.workspaces.values() {
         let status = if one.status == WorkspaceStatus::Removed { "removed" } else { "ready" };

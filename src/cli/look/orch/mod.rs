@@ -2,6 +2,7 @@
 
 mod events;
 mod lines;
+mod requests;
 
 use serde::Serialize;
 
@@ -31,12 +32,15 @@ pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
     }
     match &arguments.verb {
         OrchVerb::Run(_) => list(&repo, json),
+        OrchVerb::Approvals(options) => requests::requests(&repo, options.all, json),
         OrchVerb::Show(one) => show(&repo, &one.run_name, json),
         OrchVerb::Events(options) => events::events(&repo, options, json),
         OrchVerb::Doctor(one) => doctor(&repo, &one.run_name, json),
         OrchVerb::Rebuild(one) => rebuild(&repo, &one.run_name, json),
         OrchVerb::Node(_)
         | OrchVerb::Edge(_)
+        | OrchVerb::Approve(_)
+        | OrchVerb::Deny(_)
         | OrchVerb::Chat(_)
         | OrchVerb::Handoff(_)
         | OrchVerb::Turn

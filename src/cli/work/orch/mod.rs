@@ -1,28 +1,32 @@
 //! `aynig orch`: changes graphs, carries out the turns of their nodes, and hands the verbs that only show on to
 //! [`crate::cli::look::orch`].
 
+mod nodes;
+
 use serde_json::json;
 
 use aynig::git::Repo;
 use aynig::model::decide::Decided;
 use aynig::model::message::Expectation;
-use aynig::model::run::RunStatus;
+use aynig::model::run::{GlobalMode, RunStatus};
 use aynig::ops::app::App;
+use aynig::ops::approvals;
 use aynig::ops::engine;
 use aynig::ops::error::Error;
 use aynig::ops::flow::base;
-use aynig::ops::graphs::{self, NewNode};
+use aynig::ops::graph_runs::{self, Deleted};
+use aynig::ops::graphs;
+use aynig::ops::runs;
 
 use super::flow_runs::{attempt, found, opened};
 use crate::cli::args::{
-    Expects, Orch, OrchChat, OrchCreate, OrchEdgeVerb, OrchHandoff, OrchNodeVerb, OrchRunVerb, OrchVerb,
-    Permits,
+    Expects, Orch, OrchChat, OrchCreate, OrchEdgeVerb, OrchHandoff, OrchRunVerb, OrchVerb, Phase,
 };
 use crate::cli::exit::Exit;
 use crate::cli::look::orch as look;
 use crate::cli::ui;
 use crate::cli::ui::signals::authority;
-use crate::cli::ui::{STRONG, styled};
+use crate::cli::ui::{STRONG, styled, warn};
 
 /// Runs the subcommand.
 pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
@@ -37,37 +41,51 @@ pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
             OrchRunVerb::Pause(one) => status(app, &repo, (&one.run_name, json), RunStatus::Paused),
             OrchRunVerb::Resume(one) => status(app, &repo, (&one.run_name, json), RunStatus::Running),
             OrchRunVerb::Stop(one) => status(app, &repo, (&one.run_name, json), RunStatus::Stopped),
-        },
-        OrchVerb::Node(node) => match &node.verb {
-            OrchNodeVerb::Add(options) => {
-                let run = found(&repo, &options.one.run_name)?;
-                let new = NewNode {
-                    alias: &options.one.alias,
-                    role: &options.role,
-                    provider: &options.provider,
-                    label: options.label.as_deref(),
-                    model: options.model.as_deref(),
-                    skips: options.permissions == Permits::Skip,
-                };
-                changed(&graphs::add_node(&engine()?, run, &new)?, json)
+            OrchRunVerb::Complete(one) => status(app, &repo, (&one.run_name, json), RunStatus::Completed),
+            OrchRunVerb::Set(options) => {
+                let mode = options.global_mode.map(|mode| match mode {
+                    Phase::Planning => GlobalMode::Planning,
+                    Phase::Implementation => GlobalMode::Implementation,
+                });
+                let run = found(&repo, &options.run_name)?;
+                changed(&graph_runs::set(&engine()?, run, options.label.as_deref(), mode)?, json)
             }
-            OrchNodeVerb::Start(one) => {
-                let run = found(&repo, &one.run_name)?;
-                changed(&graphs::start_node(&engine()?, run, &one.alias)?, json)
-            }
+            OrchRunVerb::Delete(one) => delete(app, &repo, &one.run_name, json),
         },
+        OrchVerb::Node(node) => nodes::run(app, &repo, node, json),
         OrchVerb::Edge(edge) => match &edge.verb {
             OrchEdgeVerb::Add(options) => {
                 let run = found(&repo, &options.run_name)?;
                 changed(&graphs::add_edge(&engine()?, run, &options.from, &options.to)?, json)
             }
+            OrchEdgeVerb::Remove(options) => {
+                let run = found(&repo, &options.run_name)?;
+                changed(&graphs::remove_edge(&engine()?, run, &options.edge)?, json)
+            }
         },
         OrchVerb::Chat(options) => chat(app, &repo, options, json),
         OrchVerb::Handoff(options) => hand_off(app, &repo, options),
-        OrchVerb::Show(_) | OrchVerb::Events(_) | OrchVerb::Doctor(_) | OrchVerb::Rebuild(_) => {
-            look::run(app, arguments)
+        OrchVerb::Approve(one) => {
+            asked(&repo)?;
+            changed(&approvals::approve(&engine()?, &one.id, one.args.as_deref())?, json)
         }
+        OrchVerb::Deny(one) => {
+            asked(&repo)?;
+            changed(&approvals::deny(&engine()?, &one.id, &one.reason)?, json)
+        }
+        OrchVerb::Approvals(_)
+        | OrchVerb::Show(_)
+        | OrchVerb::Events(_)
+        | OrchVerb::Doctor(_)
+        | OrchVerb::Rebuild(_) => look::run(app, arguments),
     }
+}
+
+/// Fetches the ledgers, so that requests made elsewhere are known.
+fn asked(repo: &Repo) -> Result<(), Error> {
+    let authority = authority(repo, None)?;
+    runs::update(repo, authority.source()).iter().for_each(|trouble| warn(trouble));
+    Ok(())
 }
 
 fn create(app: &App, repo: &Repo, options: &OrchCreate, json: bool) -> Result<Exit, Error> {
@@ -91,6 +109,18 @@ fn create(app: &App, repo: &Repo, options: &OrchCreate, json: bool) -> Result<Ex
     Ok(Exit::Done)
 }
 
+fn delete(app: &App, repo: &Repo, named: &str, json: bool) -> Result<Exit, Error> {
+    let run = found(repo, named)?;
+    let Deleted { run, archive } = graph_runs::delete(&opened(app, repo)?, run)?;
+    if json {
+        let (id, status) = (run.id, run.status.word());
+        ui::answer_json(&json!({ "runId": id, "slug": run.slug, "status": status, "changed": true }));
+    } else {
+        ui::remark(&format!("run {} is deleted; git keeps it: `git log {archive}`", run.slug));
+    }
+    Ok(Exit::Done)
+}
+
 fn status(app: &App, repo: &Repo, (named, json): (&str, bool), to: RunStatus) -> Result<Exit, Error> {
     let run = found(repo, named)?;
     changed(&graphs::set_status(&opened(app, repo)?, run, to)?, json)
@@ -102,7 +132,7 @@ fn chat(app: &App, repo: &Repo, options: &OrchChat, json: bool) -> Result<Exit, 
         words => (None, words.first().map(String::as_str).unwrap_or_default()),
     };
     let run = found(repo, &options.run_name)?;
-    changed(&graphs::chat(&opened(app, repo)?, run, to, text)?, json)
+    changed(&graphs::chat(&opened(app, repo)?, run, to, (text, options.interrupt))?, json)
 }
 
 fn hand_off(app: &App, repo: &Repo, options: &OrchHandoff) -> Result<Exit, Error> {
@@ -128,6 +158,8 @@ fn changed(decided: &Decided, json: bool) -> Result<Exit, Error> {
     }
     if !is_changed {
         ui::remark(&format!("run {} is so already", run.slug));
+    } else if run.status.is_ended() {
+        ui::remark(&format!("run {} is {}", run.slug, run.status.word()));
     } else {
         ui::remark(&format!("run {} is {}; `aynig run` carries out its turns", run.slug, run.status.word()));
     }

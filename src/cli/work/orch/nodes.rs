@@ -1,0 +1,101 @@
+//! `aynig orch node`: a person makes, changes, steers and removes nodes.
+
+use aynig::git::Repo;
+use aynig::model::decide::{Decided, Steer};
+use aynig::model::node::{CliPermissions, EdgeManagement};
+use aynig::ops::app::App;
+use aynig::ops::error::Error;
+use aynig::ops::nodes::{self, Settings};
+use aynig::words::{shell_quote, shows_rescued};
+
+use super::changed;
+use crate::cli::args::{Manages, NodeSettings, OneNode, OrchNode, OrchNodeVerb, Permits};
+use crate::cli::exit::Exit;
+use crate::cli::ui::{self, warn};
+use crate::cli::work::flow_runs::{found, opened};
+
+/// Runs the subcommand.
+pub(super) fn run(app: &App, repo: &Repo, node: &OrchNode, json: bool) -> Result<Exit, Error> {
+    match &node.verb {
+        OrchNodeVerb::Add(options) => {
+            let run = found(repo, &options.one.run_name)?;
+            let mut settings = settings(&options.settings);
+            (settings.role, settings.provider) =
+                (Some(options.role.as_str()), Some(options.provider.as_str()));
+            changed(&nodes::add(&opened(app, repo)?, run, &options.one.alias, &settings)?, json)
+        }
+        OrchNodeVerb::Set(options) => {
+            let run = found(repo, &options.one.run_name)?;
+            let mut settings = settings(&options.settings);
+            (settings.role, settings.provider) = (options.role.as_deref(), options.provider.as_deref());
+            changed(&nodes::set(&opened(app, repo)?, run, &options.one.alias, &settings)?, json)
+        }
+        OrchNodeVerb::Start(one) => changed(&steer(app, repo, one, Steer::Start)?, json),
+        OrchNodeVerb::Stop(one) => {
+            let decided = steer(app, repo, one, Steer::Stop)?;
+            rests(&decided, (one, json), "is stopped")
+        }
+        OrchNodeVerb::Interrupt(one) => {
+            let decided = steer(app, repo, one, Steer::Interrupt)?;
+            rests(&decided, (one, json), "is interrupted, and rests until a person sends it a message")
+        }
+        OrchNodeVerb::Reset(one) => {
+            let decided = steer(app, repo, one, Steer::Reset)?;
+            if json || decided.events.is_empty() {
+                return changed(&decided, json);
+            }
+            ui::remark(&format!("the next turn of {} begins a new session", one.alias));
+            Ok(Exit::Done)
+        }
+        OrchNodeVerb::Remove(one) => remove(app, repo, one, json),
+    }
+}
+
+fn settings(given: &NodeSettings) -> Settings<'_> {
+    Settings {
+        role: None,
+        provider: None,
+        label: given.label.as_deref(),
+        model: given.model.as_deref(),
+        permissions: given.permissions.map(|mode| match mode {
+            Permits::Skip => CliPermissions::Skip,
+            Permits::Gated => CliPermissions::Gated,
+        }),
+        edge_management: given.edge_management.map(|which| match which {
+            Manages::None => EdgeManagement::None,
+            Manages::Own => EdgeManagement::Own,
+            Manages::All => EdgeManagement::All,
+        }),
+        capabilities: &given.capabilities,
+    }
+}
+
+fn steer(app: &App, repo: &Repo, one: &OneNode, steer: Steer) -> Result<Decided, Error> {
+    let run = found(repo, &one.run_name)?;
+    nodes::steer(&opened(app, repo)?, run, &one.alias, steer)
+}
+
+/// Prints that a node rests.
+fn rests(decided: &Decided, (one, json): (&OneNode, bool), how: &str) -> Result<Exit, Error> {
+    if json || decided.events.is_empty() {
+        return changed(decided, json);
+    }
+    let (slug, alias) = (&decided.state.run.slug, &one.alias);
+    ui::remark(&format!("{alias} {how}; `aynig orch node start {slug} {alias}` lets it go on"));
+    Ok(Exit::Done)
+}
+
+fn remove(app: &App, repo: &Repo, one: &OneNode, json: bool) -> Result<Exit, Error> {
+    let run = found(repo, &one.run_name)?;
+    let removed = nodes::remove(&opened(app, repo)?, run, &one.alias)?;
+    match removed.workspace {
+        Some(Ok(archive)) => ui::remark(&format!("its work is kept: {}", shows_rescued(&archive))),
+        Some(Err(error)) => {
+            let handle = shell_quote(&format!("{}/{}", removed.decided.state.run.slug, one.alias));
+            warn(&format!("its workspace stays: {}", error.message));
+            ui::remark(&format!("next  `aynig workspace remove --apply {handle}`"));
+        }
+        None => {}
+    }
+    changed(&removed.decided, json)
+}

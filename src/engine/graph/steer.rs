@@ -1,0 +1,109 @@
+//! A person interrupts, resets or removes a node, or deletes a run; turns may be under way on any host (CONTRACT 22.9,
+//! 22.10, 22.13).
+
+use crate::clock;
+use crate::contract::lease::Liveness;
+use crate::engine::Engine;
+use crate::engine::driver::Driver;
+use crate::ledger::archive::Archived;
+use crate::ledger::{Ledger, deletion};
+use crate::model::by::By;
+use crate::model::decide::{Command, Decided, RunEdit, Steer};
+use crate::model::ids::NodeId;
+use crate::model::node::Node;
+use crate::model::run::RunStatus;
+use crate::workspace::refusal::{Refusal, Why};
+
+impl Engine<'_> {
+    /// Interrupts the turn of a node.
+    pub fn interrupt_node(&self, ledger: &mut Ledger<'_>, id: NodeId, by: &By) -> Result<Decided, Refusal> {
+        let (node, driver) = self.driver_at(ledger, id)?;
+        if !self.has_live_turn(&driver)? {
+            let (slug, alias) = (&ledger.tip().state.run.slug, &node.alias);
+            let message = format!("{alias} has no turn under way; nothing was changed");
+            return Err(Refusal::new(Why::Failed, message)
+                .hint(format!("`aynig orch node stop {slug} {alias}` keeps it from beginning one")));
+        }
+        self.operate(ledger, &[Command::SteerNode(id, Steer::Interrupt)], by)
+    }
+
+    /// Lets the next turn of a node begin a new session.
+    pub fn reset_node(&self, ledger: &mut Ledger<'_>, id: NodeId, by: &By) -> Result<Decided, Refusal> {
+        let (node, driver) = self.driver_at(ledger, id)?;
+        if self.has_live_turn(&driver)? {
+            let (slug, alias) = (&ledger.tip().state.run.slug, &node.alias);
+            let message = format!("{alias} has a turn under way, in its session; nothing was changed");
+            return Err(Refusal::new(Why::Conflict, message)
+                .hint(format!("`aynig orch node interrupt {slug} {alias}` ends it; then again")));
+        }
+        self.operate(ledger, &[Command::SteerNode(id, Steer::Reset)], by)
+    }
+
+    /// Removes a node. A turn of it is ended first.
+    pub fn remove_node(&self, ledger: &mut Ledger<'_>, id: NodeId, by: &By) -> Result<Decided, Refusal> {
+        let (node, driver) = self.driver_at(ledger, id)?;
+        if self.has_live_turn(&driver)? {
+            self.operate(ledger, &[Command::SteerNode(id, Steer::Stop)], by)?;
+            self.wait_for_holder(&driver).map_err(|refusal| {
+                let message = format!("{} is stopped, and not removed: {}", node.alias, refusal.message);
+                Refusal { message, ..refusal }
+            })?;
+            ledger.refresh()?;
+        }
+        self.operate(ledger, &[Command::RemoveNode(id)], by)
+    }
+
+    /// Deletes a graph, after its workspaces on this host were removed. Refused while a turn is under way.
+    pub fn delete_graph(&self, ledger: &mut Ledger<'_>, by: &By) -> Result<Archived, Refusal> {
+        self.check_rests(ledger)?;
+        if matches!(ledger.tip().state.run.status, RunStatus::Running | RunStatus::Paused) {
+            // No turn begins meanwhile.
+            let edit = RunEdit { status: Some(RunStatus::Stopped), ..RunEdit::default() };
+            self.operate(ledger, &[Command::SetRun(edit)], by)?;
+            ledger.refresh()?;
+            self.check_rests(ledger)?;
+        }
+        let state = &ledger.tip().state;
+        for node in state.nodes.values() {
+            let handle = format!("{}/{}", state.run.slug, node.alias);
+            match self.workspaces.find(handle.as_ref()) {
+                Err(refusal) if refusal.why == Why::NotFound => continue,
+                found => found.and_then(|context| self.workspaces.remove(&context)),
+            }
+            .map_err(|refusal| {
+                let message =
+                    format!("run {} is stopped, and not deleted: {}", state.run.slug, refusal.message);
+                Refusal { message, ..refusal }
+            })?;
+        }
+        Ok(deletion::delete(self.repo, state.run.id, &self.op_by(by.clone())?, false)?)
+    }
+
+    /// Refuses while a turn of the run is under way.
+    fn check_rests(&self, ledger: &Ledger<'_>) -> Result<(), Refusal> {
+        let run = &ledger.tip().state.run;
+        for node in ledger.tip().state.nodes.values() {
+            let driver = self.driver_named(ledger, node.alias.as_str())?;
+            if self.has_live_turn(&driver)? {
+                let message = format!("{} has a turn under way; nothing was deleted", node.alias);
+                return Err(Refusal::new(Why::Conflict, message)
+                    .hint(format!("`aynig orch run stop {}` ends it in seconds; then again", run.slug)));
+            }
+        }
+        Ok(())
+    }
+
+    fn driver_at(&self, ledger: &Ledger<'_>, id: NodeId) -> Result<(Node, Driver<'_>), Refusal> {
+        let state = &ledger.tip().state;
+        let unknown = || Refusal::new(Why::NotFound, format!("run {} has no node {id}", state.run.slug));
+        let node = state.nodes.get(&id).ok_or_else(unknown)?;
+        Ok((node.clone(), self.driver_named(ledger, node.alias.as_str())?))
+    }
+
+    /// Whether a turn is under way, on any host.
+    fn has_live_turn(&self, driver: &Driver<'_>) -> Result<bool, Refusal> {
+        let lease = self.lease(driver.ask()?);
+        let live = |liveness: Liveness| matches!(liveness, Liveness::Live { .. });
+        Ok(lease.is_some_and(|lease| live(lease.liveness(clock::wall_seconds()))))
+    }
+}

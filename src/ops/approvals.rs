@@ -1,0 +1,104 @@
+//! Requests of nodes for approval, for front ends: those that wait, and the answers of people (CONTRACT 22.12).
+
+use serde_json::{Map, Value};
+
+use crate::engine::Engine;
+use crate::git::Repo;
+use crate::ledger::Ledger;
+use crate::model::approval::{Answer, Approval, Resolution};
+use crate::model::decide::{Command, Decided};
+use crate::model::ids::{RunId, Slug};
+use crate::model::run::RunKind;
+
+use super::error::Error;
+use super::inside::persons_only;
+use super::runs;
+
+/// A request.
+#[derive(Debug)]
+pub struct Asked {
+    /// The run.
+    pub run: RunId,
+    /// Its slug.
+    pub slug: Slug,
+    /// The alias of the node.
+    pub alias: String,
+    /// The request.
+    pub approval: Approval,
+}
+
+/// The requests of all graphs, the oldest first: those that wait, or with `all` also those with an answer that no turn
+/// has read. Runs that cannot be read are left out.
+pub fn list(repo: &Repo, all: bool) -> Result<Vec<Asked>, Error> {
+    let mut found = Vec::new();
+    for listed in runs::list(repo)? {
+        if !listed.run.as_ref().is_ok_and(|run| run.kind == RunKind::Graph) {
+            continue;
+        }
+        let ledger = Ledger::open(repo, listed.id)?;
+        let state = &ledger.tip().state;
+        for approval in state.approvals.values().filter(|one| all || one.resolution.is_none()) {
+            let node = state.nodes.get(&approval.node_id);
+            found.push(Asked {
+                run: listed.id,
+                slug: state.run.slug.clone(),
+                alias: node.map(|node| node.alias.to_string()).unwrap_or_default(),
+                approval: approval.clone(),
+            });
+        }
+    }
+    found.sort_by_key(|one| (one.approval.requested_at, one.approval.id));
+    Ok(found)
+}
+
+/// Lets a tool run; with `args`, a JSON object, with these arguments instead of its own.
+pub fn approve(engine: &Engine<'_>, named: &str, args: Option<&str>) -> Result<Decided, Error> {
+    let modified_args = args.map(arguments).transpose()?;
+    let status = if modified_args.is_some() { Answer::Modified } else { Answer::Approved };
+    answer(engine, named, Resolution { status, modified_args, reason: None })
+}
+
+/// Denies a tool. The agent reads the reason.
+pub fn deny(engine: &Engine<'_>, named: &str, reason: &str) -> Result<Decided, Error> {
+    let reason = Some(reason.to_owned());
+    answer(engine, named, Resolution { status: Answer::Denied, modified_args: None, reason })
+}
+
+fn answer(engine: &Engine<'_>, named: &str, resolution: Resolution) -> Result<Decided, Error> {
+    persons_only("answering a request")?;
+    let asked = find(engine.repo, named)?;
+    let mut ledger = engine.graph(asked.run)?;
+    let command = Command::Answer { approval: asked.approval.id, resolution };
+    Ok(engine.operate(&mut ledger, &[command], &engine.workspaces.options.by)?)
+}
+
+/// The request that is meant by its id, or by the beginning of it.
+fn find(repo: &Repo, named: &str) -> Result<Asked, Error> {
+    let named = named.to_ascii_lowercase();
+    let all = list(repo, true)?.into_iter();
+    let mut meant: Vec<Asked> = all.filter(|one| one.approval.id.to_string().starts_with(&named)).collect();
+    let (Some(asked), false) = (meant.pop(), named.is_empty()) else {
+        return Err(Error::failed(format!("there is no request {named:?}; nothing was changed")).hint(
+            "`aynig orch approvals --all` lists the requests; `aynig flow list` shows the gates of flows",
+        ));
+    };
+    if meant.is_empty() {
+        return Ok(asked);
+    }
+    let message = format!("{} requests begin with {named}; nothing was changed", meant.len() + 1);
+    Err(Error::failed(message)
+        .hint("write more of the id: `aynig orch approvals --all --json` shows it whole"))
+}
+
+fn arguments(text: &str) -> Result<Map<String, Value>, Error> {
+    let wrong = |why: &str| {
+        let message = format!("--args: {why}; nothing was changed");
+        Error::usage(message)
+            .hint("write all arguments of the tool as one JSON object: --args '{\"command\":\"ls\"}'")
+    };
+    match serde_json::from_str(text) {
+        Ok(Value::Object(args)) => Ok(args),
+        Ok(_) => Err(wrong("no JSON object")),
+        Err(error) => Err(wrong(&error.to_string())),
+    }
+}

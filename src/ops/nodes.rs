@@ -1,0 +1,165 @@
+//! A person's verbs about one node: make, set, start, stop, interrupt, reset, remove.
+
+use crate::engine::Engine;
+use crate::engine::graph::gate::cannot_ask;
+use crate::model::decide::{Command, Decided, NodeEdit, NodeSpec, Steer};
+use crate::model::ids::{ProviderName, RunId};
+use crate::model::node::{Capabilities, CliPermissions, EdgeManagement, Permissions};
+use crate::model::run::Limits;
+use crate::workspace::refusal::Why;
+
+use super::error::Error;
+use super::graphs::{alias, node, operate, role_text};
+use super::inside::persons_only;
+
+/// Settings of a node, in the words of a command line. `None` is the default of a new node, and leaves a known one as it is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Settings<'a> {
+    /// Its role.
+    pub role: Option<&'a str>,
+    /// Its provider.
+    pub provider: Option<&'a str>,
+    /// A text for people.
+    pub label: Option<&'a str>,
+    /// The model. An empty one is the provider's own.
+    pub model: Option<&'a str>,
+    /// Whether requests of its program are granted, or asked.
+    pub permissions: Option<CliPermissions>,
+    /// The edges that it may change.
+    pub edge_management: Option<EdgeManagement>,
+    /// What it may do, as `NAME=true` or `NAME=false`.
+    pub capabilities: &'a [String],
+}
+
+/// Makes a node.
+pub fn add(engine: &Engine<'_>, run: RunId, named: &str, settings: &Settings<'_>) -> Result<Decided, Error> {
+    persons_only("making a node")?;
+    let mut ledger = engine.graph(run)?;
+    let alias = alias(named)?;
+    let role = settings.role.unwrap_or_default();
+    let permissions = Permissions::default();
+    let mode = settings.permissions.unwrap_or(permissions.cli_permissions_mode);
+    can_ask(engine, mode, settings.provider.unwrap_or_default())?;
+    let spec = NodeSpec {
+        label: settings.label.unwrap_or(named).to_owned(),
+        alias: Some(alias),
+        role_text: role_text(engine.repo, &ledger.tip().state.run.base_sha, role)?,
+        role_template: role.to_owned(),
+        provider: provider(settings.provider.unwrap_or_default())?,
+        model: settings.model.filter(|model| !model.is_empty()).map(str::to_owned),
+        capabilities: Some(capabilities(Capabilities::of_role(role), settings)?),
+        permissions: Some(Permissions { cli_permissions_mode: mode, ..permissions }),
+        limits: Limits::default(),
+    };
+    operate(engine, &mut ledger, Command::AddNode(Box::new(spec)))
+}
+
+/// Refuses a gated node whose program on this host cannot ask. Another host may have another program of that name, so one
+/// that is not known here is taken.
+fn can_ask(engine: &Engine<'_>, mode: CliPermissions, provider: &str) -> Result<(), Error> {
+    match (engine.providers)(provider) {
+        Ok(here) if mode == CliPermissions::Gated && !here.can_ask() => {
+            Err(Error::usage(format!("{}; nothing was changed", cannot_ask(provider))))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Changes a node. Its next turn has the new settings.
+pub fn set(engine: &Engine<'_>, run: RunId, named: &str, settings: &Settings<'_>) -> Result<Decided, Error> {
+    persons_only("changing a node")?;
+    let mut ledger = engine.graph(run)?;
+    let state = &ledger.tip().state;
+    let id = node(state, named)?;
+    let known = &state.nodes[&id];
+    let role =
+        |role: &str| role_text(engine.repo, &state.run.base_sha, role).map(|text| (role.to_owned(), text));
+    let edit = NodeEdit {
+        label: settings.label.map(str::to_owned),
+        capabilities: Some(capabilities(known.capabilities, settings)?),
+        permissions: settings
+            .permissions
+            .map(|mode| Permissions { cli_permissions_mode: mode, ..known.permissions }),
+        role: settings.role.map(role).transpose()?,
+        provider: settings.provider.map(provider).transpose()?,
+        model: settings.model.map(|model| (!model.is_empty()).then(|| model.to_owned())),
+        ..NodeEdit::default()
+    };
+    operate(engine, &mut ledger, Command::SetNode(id, edit))
+}
+
+/// Starts, stops, interrupts or resets a node.
+pub fn steer(engine: &Engine<'_>, run: RunId, named: &str, steer: Steer) -> Result<Decided, Error> {
+    persons_only(match steer {
+        Steer::Start => "starting a node",
+        Steer::Stop => "stopping a node",
+        Steer::Interrupt => "interrupting a node",
+        Steer::Reset => "resetting a node",
+    })?;
+    let mut ledger = engine.graph(run)?;
+    let id = node(&ledger.tip().state, named)?;
+    let by = &engine.workspaces.options.by;
+    Ok(match steer {
+        Steer::Interrupt => engine.interrupt_node(&mut ledger, id, by),
+        Steer::Reset => engine.reset_node(&mut ledger, id, by),
+        Steer::Start | Steer::Stop => engine.operate(&mut ledger, &[Command::SteerNode(id, steer)], by),
+    }?)
+}
+
+/// A node that was removed.
+#[derive(Debug)]
+pub struct Removed {
+    /// The run without it.
+    pub decided: Decided,
+    /// The ref that has its work, if its workspace is removed from this host; or why it stays. `None`: it has none here.
+    pub workspace: Option<Result<String, Error>>,
+}
+
+/// Removes a node, and its workspace on this host.
+pub fn remove(engine: &Engine<'_>, run: RunId, named: &str) -> Result<Removed, Error> {
+    persons_only("removing a node")?;
+    let mut ledger = engine.graph(run)?;
+    let state = &ledger.tip().state;
+    let id = node(state, named)?;
+    let handle = format!("{}/{}", state.run.slug, state.nodes[&id].alias);
+    let decided = engine.remove_node(&mut ledger, id, &engine.workspaces.options.by)?;
+    let workspace = match engine.workspaces.find(handle.as_ref()) {
+        Err(refusal) if refusal.why == Why::NotFound => None,
+        found => {
+            let removal = found.and_then(|context| engine.workspaces.remove(&context));
+            Some(removal.map(|removal| removal.archive.unwrap_or_default()).map_err(Error::from))
+        }
+    };
+    Ok(Removed { decided, workspace })
+}
+
+fn provider(name: &str) -> Result<ProviderName, Error> {
+    ProviderName::parse(name)
+        .map_err(|error| Error::usage(format!("--provider {name}: {error}; nothing was changed")))
+}
+
+/// The names of capabilities.
+const CAPABILITIES: [&str; 4] = ["writeCode", "writeDocs", "runCommands", "delegateOnly"];
+
+fn capabilities(mut known: Capabilities, settings: &Settings<'_>) -> Result<Capabilities, Error> {
+    for given in settings.capabilities {
+        let field = match given.split_once('=').map(|(name, _)| name) {
+            Some("writeCode") => Some(&mut known.write_code),
+            Some("writeDocs") => Some(&mut known.write_docs),
+            Some("runCommands") => Some(&mut known.run_commands),
+            Some("delegateOnly") => Some(&mut known.delegate_only),
+            _ => None,
+        };
+        let value = given.split_once('=').and_then(|(_, value)| value.parse().ok());
+        let (Some(field), Some(value)) = (field, value) else {
+            let message = format!(
+                "--capability {given}: write NAME=true or NAME=false, and NAME is {}; nothing was changed",
+                CAPABILITIES.join(", ")
+            );
+            return Err(Error::usage(message));
+        };
+        *field = value;
+    }
+    known.edge_management = settings.edge_management.unwrap_or(known.edge_management);
+    Ok(known)
+}

@@ -1,0 +1,259 @@
+//! What people do with nodes and edges, also while a turn is live.
+
+use std::process::{Child, Stdio};
+
+use super::*;
+
+/// Says that it has begun, and waits to be ended, unless the file `ready` is there.
+pub(crate) const WAITS: &str = r#"
+printf '%s\n' "$prompt" >>prompts
+[ -e ../../ready ] && { echo done; exit; }
+: >../../begun
+exec sleep 600
+"#;
+
+/// A runner whose agent has begun a turn.
+pub(crate) fn live(repo: &Repo) -> Child {
+    let begun = repo.beside("worktrees").join("begun");
+    std::fs::remove_file(&begun).ok();
+    let mut runner = repo.aynig_command();
+    runner.args(["run", "--drain"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let runner = runner.spawn().expect("it runs");
+    wait_until("the agent has begun", || begun.exists());
+    runner
+}
+
+/// Lets the next turn come to its end.
+pub(crate) fn ready(repo: &Repo) {
+    let directory = repo.beside("worktrees");
+    std::fs::create_dir_all(&directory).expect("a directory");
+    std::fs::write(directory.join("ready"), "").expect("a file");
+}
+
+fn work(graph: &Graph, file: &str) -> String {
+    graph.repo.git(["show", &format!("work/{}/a:{file}", graph.slug)])
+}
+
+/// CONTRACT 22.9
+#[test]
+fn a_stopped_node_begins_no_turn_until_it_is_started() {
+    let graph = Graph::new(WAITS, &["a"]);
+    graph.ok(&["chat", "RUN", "a", "Write it."]);
+    let mut runner = live(&graph.repo);
+    graph.ok(&["node", "stop", "RUN", "a"]);
+    assert!(runner.wait().expect("it ends").success());
+    assert_eq!(graph.turns(), ["a interrupted"]);
+    assert_eq!(work(&graph, "prompts").matches("> Write it.").count(), 1, "its work is kept");
+    assert!(graph.ok(&["show", "RUN"]).contains("a  stopped  1 unread"));
+    // No message lets it go on.
+    graph.ok(&["chat", "--interrupt", "RUN", "a", "Once more."]);
+    graph.drain();
+    assert_eq!(graph.turns().len(), 1);
+    assert_eq!(driver_state(&graph.repo, &graph.slug, "a"), "orch-idle");
+    ready(&graph.repo);
+    graph.ok(&["node", "start", "RUN", "a"]);
+    graph.drain();
+    assert_eq!(graph.turns(), ["a interrupted", "a completed"]);
+    graph.assert_read_once(0);
+    assert!(err(&graph.orch(&["node", "start", "RUN", "a"])).contains("is so already"));
+    graph.ok(&["doctor", "RUN"]);
+}
+
+/// CONTRACT 22.9
+#[test]
+fn an_interrupted_node_waits_for_a_persons_word() {
+    let graph = Graph::new(WAITS, &["a"]);
+    graph.ok(&["chat", "RUN", "a", "Write it."]);
+    let refused = graph.orch(&["node", "interrupt", "RUN", "a"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(err(&refused).contains("a has no turn under way"), "{}", err(&refused));
+    assert!(err(&refused).contains("orch node stop"), "{}", err(&refused));
+    let mut runner = live(&graph.repo);
+    let refused = graph.orch(&["node", "reset", "RUN", "a"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(err(&refused).contains("orch node interrupt"), "{}", err(&refused));
+    graph.ok(&["node", "interrupt", "RUN", "a"]);
+    assert!(runner.wait().expect("it ends").success());
+    graph.drain();
+    assert_eq!(graph.turns(), ["a interrupted"]);
+    assert_eq!(graph.node("a")["hold"], "interrupted");
+    ready(&graph.repo);
+    graph.ok(&["chat", "RUN", "a", "Shorter."]);
+    graph.drain();
+    assert_eq!(graph.turns(), ["a interrupted", "a completed"]);
+    graph.assert_read_once(0);
+    let prompts = work(&graph, "prompts");
+    let place = |words: &str| prompts.rfind(words).unwrap_or_else(|| panic!("{words}: {prompts}"));
+    assert!(place("> Shorter.") < place("> Write it."), "{prompts}");
+    graph.ok(&["node", "reset", "RUN", "a"]);
+}
+
+/// CONTRACT 22.9
+#[test]
+fn an_interrupting_message_is_read_at_once() {
+    let graph = Graph::new(WAITS, &["a"]);
+    graph.ok(&["chat", "RUN", "a", "Write it."]);
+    let mut runner = live(&graph.repo);
+    graph.ok(&["chat", "RUN", "a", "And test it."]);
+    ready(&graph.repo);
+    graph.ok(&["chat", "RUN", "a", "Shorter.", "--interrupt"]);
+    assert!(runner.wait().expect("it ends").success());
+    // The runner has gone on by itself.
+    assert_eq!(graph.turns(), ["a interrupted", "a completed"]);
+    graph.assert_read_once(0);
+    let prompts = work(&graph, "prompts");
+    let place = |words: &str| prompts.rfind(words).unwrap_or_else(|| panic!("{words}: {prompts}"));
+    assert!(place("> Shorter.") < place("> Write it."), "{prompts}");
+}
+
+/// CONTRACT 22.10
+#[test]
+fn a_node_is_removed_with_its_edges_and_its_work_is_archived() {
+    let graph = Graph::new(WAITS, &["a", "b", "c"]);
+    for (from, to) in [("a", "b"), ("b", "c")] {
+        graph.ok(&["edge", "add", "RUN", from, to]);
+    }
+    graph.ok(&["chat", "RUN", "a", "Write it."]);
+    let mut runner = live(&graph.repo);
+    let said = err(&graph.orch(&["node", "remove", "RUN", "a"]));
+    assert!(runner.wait().expect("it ends").success());
+    assert!(said.contains("its work is kept"), "{said}");
+    assert_eq!(graph.turns(), ["? interrupted"]);
+    let state = graph.state();
+    assert_eq!(state["nodes"].as_object().expect("nodes").len(), 2);
+    assert_eq!(state["edges"].as_object().expect("edges").len(), 1);
+    assert_eq!(driver_state(&graph.repo, &graph.slug, "a"), "orch-idle");
+    let archived = graph.repo.git(["for-each-ref", "--format=%(refname)", "refs/aynig/archive"]);
+    let archived = archived.trim();
+    assert!(archived.ends_with("/a"), "{archived}");
+    assert!(graph.repo.git(["show", &format!("{archived}:prompts")]).contains("> Write it."));
+    let again = graph.orch(&[
+        "node",
+        "add",
+        "RUN",
+        "a",
+        "--role",
+        "x",
+        "--provider",
+        "scripted",
+        "--permissions",
+        "skip",
+    ]);
+    assert!(err(&again).contains("choose another"), "{}", err(&again));
+    // One without a workspace.
+    graph.ok(&["node", "remove", "RUN", "c"]);
+    graph.drain();
+    graph.ok(&["doctor", "RUN"]);
+}
+
+/// CONTRACT 22.10
+#[test]
+fn an_edge_is_removed_by_the_beginning_of_its_id() {
+    let graph = Graph::new("echo done", &["a", "b"]);
+    graph.ok(&["edge", "add", "RUN", "a", "b"]);
+    let shown = graph.ok(&["show", "RUN"]);
+    let line = shown.lines().find(|line| line.starts_with("edge")).expect("an edge");
+    assert!(line.contains("a ↔ b  task"), "{line}");
+    let id = line.split_whitespace().last().expect("an id");
+    let refused = graph.orch(&["edge", "remove", "RUN", "x"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(err(&refused).contains("orch show"), "{}", err(&refused));
+    graph.ok(&["edge", "remove", "RUN", &id[..8]]);
+    assert!(graph.state()["edges"].as_object().expect("edges").is_empty());
+}
+
+/// CONTRACT 22.11
+#[test]
+fn the_next_turn_has_the_new_settings() {
+    let graph = Graph::new("echo x >>code; echo done", &["a"]);
+    let settings = [
+        "--role",
+        "reviewer",
+        "--label",
+        "Ann",
+        "--model",
+        "m",
+        "--permissions",
+        "skip",
+        "--edge-management",
+        "self",
+        "--capability",
+        "writeCode=false",
+    ];
+    let words = [&["node", "set", "RUN", "a"], &settings[..]].concat();
+    graph.ok(&words);
+    let node = graph.node("a");
+    assert_eq!((&node["roleTemplate"], &node["label"]), (&"reviewer".into(), &"Ann".into()));
+    assert_eq!(node["permissions"]["cliPermissionsMode"], "skip");
+    assert_eq!(node["capabilities"]["edgeManagement"], "self");
+    let id = node["id"].as_str().expect("an id");
+    assert_eq!(graph.state()["nodeConfigs"][id]["model"], "m");
+    assert!(err(&graph.orch(&words)).contains("is so already"));
+    graph.ok(&["node", "set", "RUN", &id[..12], "--model", ""]);
+    assert!(graph.state()["nodeConfigs"][id]["model"].is_null());
+    graph.ok(&["chat", "RUN", "a", "Look at it."]);
+    graph.drain();
+    assert_eq!(graph.turns(), ["a failed"], "it may write no code any more");
+    for wrong in ["writeCode", "writeCode=no", "fly=true"] {
+        let refused = graph.orch(&["node", "set", "RUN", "a", "--capability", wrong]);
+        assert_eq!(refused.status.code(), Some(2), "{wrong}");
+        assert!(err(&refused).contains("runCommands"), "{}", err(&refused));
+    }
+}
+
+/// CONTRACT 20.32, 22.9
+#[test]
+fn an_agent_steers_no_node() {
+    let script = r#"
+for verb in set stop interrupt reset remove; do
+    "$AYNIG_BIN" orch node $verb "$AYNIG_ORCH_RUN" b 2>&1; echo "$verb $?"
+done >said
+for verb in set complete delete; do
+    "$AYNIG_BIN" orch run $verb "$AYNIG_ORCH_RUN" 2>&1; echo "run-$verb $?"
+done >>said
+"$AYNIG_BIN" orch edge remove "$AYNIG_ORCH_RUN" 0 >>said 2>&1; echo "edge $?" >>said
+echo done"#;
+    let graph = Graph::new(script, &["a", "b"]);
+    graph.ok(&["chat", "RUN", "a", "Try it."]);
+    graph.drain();
+    let said = work(&graph, "said");
+    for verb in
+        ["set", "stop", "interrupt", "reset", "remove", "edge", "run-set", "run-complete", "run-delete"]
+    {
+        assert!(said.lines().any(|line| line == format!("{verb} 2")), "{verb}: {said}");
+    }
+    assert_eq!(graph.state()["nodes"].as_object().expect("nodes").len(), 2);
+    assert!(graph.node("b")["hold"].is_null());
+}
+
+/// CONTRACT 22.13
+#[test]
+fn a_run_is_changed_completed_and_deleted() {
+    let graph = Graph::new(WAITS, &["a"]);
+    let set = ["run", "set", "RUN", "--label", "New", "--global-mode", "PLANNING"];
+    graph.ok(&set);
+    let state = graph.state();
+    assert_eq!((&state["label"], &state["globalMode"]), (&"New".into(), &"PLANNING".into()));
+    assert!(err(&graph.orch(&set)).contains("is so already"));
+    assert_eq!(graph.events(&["run.mode"]).len(), 1);
+    graph.ok(&["run", "set", "RUN", "--global-mode", "IMPLEMENTATION"]);
+    graph.ok(&["chat", "RUN", "a", "Write it."]);
+    let mut runner = live(&graph.repo);
+    let refused = graph.orch(&["run", "delete", "RUN"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(err(&refused).contains("a has a turn under way"), "{}", err(&refused));
+    assert!(err(&refused).contains("orch run stop"), "{}", err(&refused));
+    assert_eq!(graph.state()["status"], "running");
+    graph.ok(&["run", "complete", "RUN"]);
+    assert!(runner.wait().expect("it ends").success());
+    assert_eq!(graph.turns(), ["a interrupted"]);
+    assert_eq!(graph.state()["status"], "completed");
+    graph.ok(&["run", "delete", "RUN"]);
+    let archived = graph.repo.git(["for-each-ref", "--format=%(refname)", "refs/aynig/archive"]);
+    let of = |name: &str| archived.lines().find(|line| line.ends_with(name)).expect("a ref").to_owned();
+    assert!(of("/@ledger").starts_with("refs/aynig/archive/"));
+    assert!(graph.repo.git(["show", &format!("{}:prompts", of("/a"))]).contains("> Write it."));
+    let left = ["refs/aynig/runs", "refs/heads/run", "refs/heads/work"];
+    assert_eq!(graph.repo.git(["for-each-ref", left[0], left[1], left[2]]).trim(), "");
+    assert_eq!(graph.orch(&["show", "RUN"]).status.code(), Some(1));
+}
