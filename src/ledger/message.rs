@@ -110,6 +110,7 @@ fn words(before: Option<&State>, after: &State, event: &Event) -> Option<String>
             format!("handoff: {} → {}", alias(body.envelope.from_node_id), alias(body.envelope.to_node_id))
         }
         Body::MessageUser(body) => format!("message: → {}", alias(body.message.node_id)),
+        Body::NodeNotice(body) => format!("notice: → {}", alias(body.notice.node_id)),
         Body::ApprovalRequested(_) => format!("approval: {} asks", about()),
         Body::ApprovalGiven(_) => "approval: given, and not the last one".to_owned(),
         Body::ApprovalResolved(_) => "approval: answered".to_owned(),

@@ -18,7 +18,7 @@ use super::artifact::Artifact;
 use super::by::By;
 use super::edge::Edge;
 use super::ids::{Alias, ApprovalId, EdgeId, EventId, NodeId, RunId, TurnId};
-use super::message::{Envelope, UserMessage};
+use super::message::{Envelope, Notice, UserMessage};
 use super::node::{Node, NodeConfig, NodePatch, Provider};
 use super::run::{GlobalMode, Mode, Run, RunPatch, Usage};
 use super::step::{Outcome, Record, Step, TurnEnd};
@@ -122,6 +122,11 @@ bodies! {
     MessageUser {
         /// The message.
         message: UserMessage,
+    }
+    /// A text of the program to a node.
+    NodeNotice {
+        /// The notice.
+        notice: Notice,
     }
     /// What an agent said last in a turn.
     MessageFinal {
@@ -262,6 +267,8 @@ pub enum Body {
     HandoffSent(HandoffSent),
     #[serde(rename = "message.user")]
     MessageUser(MessageUser),
+    #[serde(rename = "node.notice")]
+    NodeNotice(NodeNotice),
     #[serde(rename = "message.assistant.final")]
     MessageFinal(MessageFinal),
     #[serde(rename = "approval.requested")]
@@ -430,6 +437,7 @@ impl Body {
             "edge.deleted" => read(fields, Self::EdgeDeleted),
             "handoff.sent" => read(fields, Self::HandoffSent),
             "message.user" => read(fields, Self::MessageUser),
+            "node.notice" => read(fields, Self::NodeNotice),
             "message.assistant.final" => read(fields, Self::MessageFinal),
             "approval.requested" => read(fields, Self::ApprovalRequested),
             "approval.given" => read(fields, Self::ApprovalGiven),

@@ -1,4 +1,4 @@
-//! Messages of people, hand-offs between nodes, and the inboxes they go to.
+//! Messages of people, hand-offs between nodes, notices of the program, and the inboxes they go to.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -130,6 +130,41 @@ pub struct Envelope {
     pub payload: Payload,
 }
 
+/// What a notice is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum NoticeKind {
+    /// Hand-offs of the node that get no answer. It does not wait for them any more.
+    Unanswered,
+    /// Nodes that wait for each other.
+    Cycle,
+    /// A run in mode AUTO in which nothing is under way.
+    GoOn,
+    /// A run that is not done, although the node called it done.
+    NotDone,
+}
+
+/// A text of the program to a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Notice {
+    /// Its id.
+    pub id: MessageId,
+    /// Its run.
+    pub run_id: RunId,
+    /// The receiver.
+    pub node_id: NodeId,
+    /// Its kind.
+    pub kind: NoticeKind,
+    /// Its text.
+    pub content: String,
+    /// The hand-offs that it is about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub handoffs: Vec<MessageId>,
+    /// The time of its creation.
+    pub created_at: Timestamp,
+}
+
 /// An unread item of an inbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -149,6 +184,8 @@ pub enum Item {
     Message(UserMessage),
     /// A hand-off.
     Handoff(Envelope),
+    /// A text of the program.
+    Notice(Notice),
 }
 
 impl InboxItem {
@@ -158,6 +195,7 @@ impl InboxItem {
         match &self.item {
             Item::Message(message) => message.id,
             Item::Handoff(envelope) => envelope.id,
+            Item::Notice(notice) => notice.id,
         }
     }
 

@@ -1,5 +1,7 @@
 //! Nodes: agents of a run, and what they may do.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::ids::{Alias, MessageId, NodeId, ProviderName, RunId, TurnId};
@@ -215,6 +217,43 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
+/// A hand-off whose answer a node waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Wait {
+    /// The node that is to answer.
+    pub to: NodeId,
+    /// The time of the hand-off.
+    pub since: Timestamp,
+}
+
+/// How long a node waits for an answer, in milliseconds. Then it gets a notice (CONTRACT 22.22).
+const ANSWER_MILLIS: i64 = 24 * 60 * 60 * 1_000;
+
+impl Wait {
+    /// Its last moment.
+    #[must_use]
+    pub fn until(&self) -> Timestamp {
+        let end = self.since.millis().saturating_add(ANSWER_MILLIS);
+        Timestamp::from_millis(end).unwrap_or(self.since)
+    }
+}
+
+impl Node {
+    /// Whether it begins turns: nobody holds it, and it has not failed.
+    #[must_use]
+    pub fn can_act(&self) -> bool {
+        self.hold.is_none() && self.status != NodeStatus::Failed
+    }
+
+    /// The hand-off that it has waited for longest.
+    #[must_use]
+    pub fn longest_wait(&self) -> Option<(MessageId, Wait)> {
+        let waits = self.waits.iter().map(|(id, wait)| (*id, *wait));
+        waits.min_by_key(|(id, wait)| (wait.since, *id))
+    }
+}
+
 patched! {
     /// A node.
     struct Node, NodePatch;
@@ -229,6 +268,9 @@ patched! {
         number: u64,
         /// Levels of nodes above it: 0 if a person made it.
         depth: u64,
+        /// The hand-offs whose answers it waits for.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        waits: BTreeMap<MessageId, Wait>,
     }
     open {
         /// A text for people.
@@ -257,7 +299,7 @@ patched! {
         limits: Limits,
         /// Its last turn.
         turn: Option<LastTurn>,
-        /// The hand-off whose answer it waits for.
+        /// The hand-off that it has waited for longest.
         waiting_for: Option<MessageId>,
         /// Why it begins no turn, although its run is running.
         hold: Option<Hold>,

@@ -24,6 +24,10 @@ pub enum Due {
     },
     /// A turn, not before this time.
     Later(Timestamp),
+    /// Nothing before this time, since it waits for an answer. Then a notice.
+    Waits(Timestamp),
+    /// A notice that nobody answered in time, and a turn that reads it.
+    Overdue,
     /// Nothing, until an operation changes that.
     Rest(Rest),
 }
@@ -62,8 +66,11 @@ pub fn due(state: &State, id: NodeId, now: Timestamp, pauses: &[Duration]) -> Du
         return Due::Rest(Rest::Asks);
     }
     let read: Vec<MessageId> = state.inbox(id).iter().map(|item| item.id()).collect();
-    if read.is_empty() {
-        return Due::Rest(Rest::Nothing);
+    match node.longest_wait().map(|(_, wait)| wait.until()) {
+        Some(until) if until <= now => return Due::Overdue,
+        Some(until) if read.is_empty() => return Due::Waits(until),
+        None if read.is_empty() => return Due::Rest(Rest::Nothing),
+        Some(_) | None => {}
     }
     let failures = node.turn.as_ref().map_or(0, |last| last.failures);
     let until = node.turn.as_ref().and_then(|last| last.until);

@@ -105,6 +105,10 @@ fn task(state: &State, node: &Node, read: &[MessageId], notes: &[String]) -> Str
     for note in notes {
         let _infallible = writeln!(text, "Note: {note}\n");
     }
+    for (handoff, wait) in &node.waits {
+        let to = state.nodes.get(&wait.to).map_or("a removed agent", |to| to.alias.as_str());
+        let _infallible = writeln!(text, "You wait for an answer of {to} to your hand-off {handoff}.\n");
+    }
     let inbox = state.inbox(node.id);
     let read: Vec<&InboxItem> = inbox.iter().filter(|item| read.contains(&item.id())).copied().collect();
     let _infallible = writeln!(text, "Your new messages, in the order to read them: {}.", read.len());
@@ -116,14 +120,19 @@ fn task(state: &State, node: &Node, read: &[MessageId], notes: &[String]) -> Str
                 text += &quoted(&message.content);
             }
             Item::Handoff(envelope) => text += &handoff(state, envelope),
+            Item::Notice(notice) => {
+                let _infallible = writeln!(text, "From aynig ({}):", notice.id);
+                text += &quoted(&notice.content);
+            }
         }
     }
     text
 }
 
 fn handoff(state: &State, envelope: &Envelope) -> String {
-    let from = state.nodes.get(&envelope.from_node_id);
-    let from = from.map_or_else(|| "an agent that was removed".to_owned(), |node| node.alias.to_string());
+    let sender = state.nodes.get(&envelope.from_node_id);
+    let waits = sender.is_some_and(|node| node.waits.contains_key(&envelope.id));
+    let from = sender.map_or_else(|| "an agent that was removed".to_owned(), |node| node.alias.to_string());
     let payload = &envelope.payload;
     let mut text = format!("From {from} ({}):\n", envelope.id);
     text += &quoted(&payload.message);
@@ -142,6 +151,9 @@ fn handoff(state: &State, envelope: &Envelope) -> String {
     }
     let response = payload.response.as_ref();
     match response.map(|response| response.expectation) {
+        Some(Expectation::Required) if !waits => {
+            let _infallible = writeln!(text, "{from} does not wait for an answer any more");
+        }
         Some(Expectation::Required) => {
             let _infallible = writeln!(
                 text,

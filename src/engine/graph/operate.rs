@@ -112,7 +112,7 @@ impl Engine<'_> {
             let is_new = !before.nodes.contains_key(&node.id);
             let is_due = due(after, node.id, at, &PAUSES);
             let changed = is_due != due(before, node.id, at, &PAUSES);
-            let has_turn = matches!(is_due, Due::Turn { .. } | Due::Later(_));
+            let has_turn = !matches!(is_due, Due::Rest(_));
             if is_new || (changed && has_turn) {
                 wanted.push((node, next_of(after, node.id, at)));
             }
@@ -225,15 +225,21 @@ pub(super) fn next_of(state: &State, id: NodeId, at: Timestamp) -> Next {
         waits_for,
         ..Next::default()
     };
+    let later = |when: Timestamp, words: String| {
+        let second = when.millis().div_euclid(1_000) + i64::from(when.millis().rem_euclid(1_000) > 0);
+        let subject = format!("{TURN}: {words}");
+        Next { state: TURN, subject, not_before: Some(second), ..Next::default() }
+    };
     match due(state, id, at, &PAUSES) {
         Due::Turn { read } => {
             let subject = format!("{TURN}: {alias} has {}", pluralize(read.len(), "unread item"));
             Next { state: TURN, subject, ..Next::default() }
         }
-        Due::Later(when) => {
-            let second = when.millis().div_euclid(1_000) + i64::from(when.millis().rem_euclid(1_000) > 0);
-            let subject = format!("{TURN}: {alias} is tried again at {when}");
-            Next { state: TURN, subject, not_before: Some(second), ..Next::default() }
+        Due::Later(when) => later(when, format!("{alias} is tried again at {when}")),
+        Due::Waits(until) => later(until, format!("{alias} waits for an answer until {until}")),
+        Due::Overdue => {
+            let subject = format!("{TURN}: {alias} got no answer in time");
+            Next { state: TURN, subject, ..Next::default() }
         }
         Due::Rest(Rest::Removed) => removed(),
         Due::Rest(Rest::Run(status)) => rests(format!("the run is {}", status.word()), None),

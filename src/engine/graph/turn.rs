@@ -21,7 +21,7 @@ use crate::engine::{Engine, Stirred, now};
 use crate::flow::document::{Approval, Execution};
 use crate::ledger::{Ledger, Masks};
 use crate::model::decide::texts::cut;
-use crate::model::decide::{EndedTurn, NewArtifact};
+use crate::model::decide::{Command, EndedTurn, NewArtifact};
 use crate::model::ids::{ApprovalId, MessageId, StepId, TurnId};
 use crate::model::message::MAX_MESSAGE;
 use crate::model::node::{CliPermissions, Node};
@@ -70,9 +70,13 @@ impl Engine<'_> {
 
     fn turn_or_rest(&self, attempt: &Attempt) -> Result<Ended, Refusal> {
         let (mut ledger, driver, node) = self.opened_node(attempt)?;
-        let state = &ledger.tip().state;
-        let at = now()?;
-        let due = node.as_ref().map(|node| due(state, node.id, at, &PAUSES));
+        let due_of =
+            |ledger: &Ledger<'_>, node: &Node| now().map(|at| due(&ledger.tip().state, node.id, at, &PAUSES));
+        let mut due = node.as_ref().map(|node| due_of(&ledger, node)).transpose()?;
+        if let (Some(node), Some(Due::Overdue)) = (&node, &due) {
+            ledger.operate(&self.op_of_node(node.id)?, &[Command::Overdue(node.id)], &[])?;
+            due = Some(due_of(&ledger, node)?);
+        }
         let (Some(node), Some(Due::Turn { read })) = (&node, due) else {
             let node = node.map(|node| node.id);
             let settled = self.settle(&mut ledger, (&driver, node, attempt), &Over::default());

@@ -298,6 +298,8 @@ pub enum Command {
         /// The content.
         payload: Payload,
     },
+    /// Tells a node for whose hand-offs nobody had an answer in time.
+    Overdue(NodeId),
     /// Asks for approval.
     Ask {
         /// The node that asks.

@@ -3,9 +3,12 @@
 //! Invariant: a node gives another no more than it has, and an edge of a node's making touches only what its
 //! `edgeManagement` covers.
 
+use std::collections::BTreeMap;
+
 use super::answers::close;
 use super::draft::{Draft, check_text};
 use super::runs::{MAX_LABEL, check_not_ended, touch};
+use super::waits;
 use super::{EdgeSpec, NodeEdit, NodeSpec, Refusal};
 use crate::model::approval::{Answer, Resolution};
 use crate::model::edge::{Edge, EdgeType, defaults};
@@ -58,6 +61,7 @@ pub(super) fn add_node(draft: &mut Draft<'_>, spec: &NodeSpec) -> Result<(), Ref
         alias,
         number: draft.state.run.counts.nodes + 1,
         depth,
+        waits: BTreeMap::new(),
         label: spec.label.clone(),
         role_template: spec.role_template.clone(),
         provider,
@@ -176,6 +180,7 @@ pub(super) fn set_node(draft: &mut Draft<'_>, id: NodeId, edit: &NodeEdit) -> Re
     if patch != NodePatch::default() {
         let patch = NodePatch { last_activity_at: Some(draft.op.at), ..patch };
         draft.push_for(id, Body::NodePatched(NodePatched { patch }))?;
+        waits::has_failed(draft, id)?;
     } else if config.is_none() {
         return Ok(());
     }
@@ -223,6 +228,7 @@ pub(super) fn remove_node(draft: &mut Draft<'_>, id: NodeId) -> Result<(), Refus
     }
     let reason = Some("the node was removed".to_owned());
     close(draft, id, &Resolution { status: Answer::Denied, modified_args: None, reason })?;
+    waits::goes(draft, id)?;
     draft.push_for(id, Body::NodeDeleted(Plain {}))?;
     touch(draft)
 }
@@ -272,6 +278,7 @@ pub(super) fn remove_edge(draft: &mut Draft<'_>, edge_id: EdgeId) -> Result<(), 
     let edge = draft.state.edges.get(&edge_id).ok_or(Refusal::NoEdge(edge_id))?;
     check_edge_management(draft, [edge.from, edge.to], "remove this edge")?;
     draft.push(Body::EdgeDeleted(EdgeDeleted { edge_id }))?;
+    waits::is_cut_off(draft)?;
     touch(draft)
 }
 

@@ -14,6 +14,7 @@
 //! | `talk` | messages and hand-offs |
 //! | `answers` | requests for approval |
 //! | `progress` | turns, steps, artifacts, workspaces |
+//! | `waits` | notices to nodes that wait for an answer |
 //! | [`texts`] | the free texts of commands |
 
 mod answers;
@@ -26,6 +27,7 @@ mod runs;
 mod steer;
 mod talk;
 pub mod texts;
+mod waits;
 
 pub use command::{
     Command, EdgeSpec, EndedStep, EndedTurn, Halt, NewArtifact, NewRun, NodeEdit, NodeSpec, RunEdit, Steer,
@@ -111,6 +113,7 @@ fn one(draft: &mut Draft<'_>, command: &Command) -> Result<(), Refusal> {
         Command::RemoveEdge(edge) => graph::remove_edge(draft, *edge),
         Command::Chat { node, content, interrupt } => talk::chat(draft, *node, content, *interrupt),
         Command::HandOff { from, to, payload } => talk::hand_off(draft, *from, *to, payload),
+        Command::Overdue(node) => waits::overdue(draft, *node),
         Command::Ask { node, tool, context, expires_at, heard } => {
             answers::ask(draft, *node, tool, context.as_deref(), (*expires_at, heard))
         }

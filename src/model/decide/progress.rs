@@ -7,6 +7,7 @@ use super::answers::close;
 use super::command::{EndedStep, EndedTurn, Halt, NewArtifact, StepStart};
 use super::draft::Draft;
 use super::runs::{check_not_ended, touch};
+use super::waits;
 use crate::model::approval::{Answer, Resolution};
 use crate::model::artifact::Artifact;
 use crate::model::event::{
@@ -80,6 +81,7 @@ pub(super) fn end_turn(draft: &mut Draft<'_>, turn: &EndedTurn) -> Result<(), Re
     });
     let patch = NodePatch { inbox_count: Some(node.inbox_count), ..patch };
     draft.push_for(id, Body::NodePatched(NodePatched { patch }))?;
+    waits::has_failed(draft, id)?;
     touch(draft)
 }
 

@@ -60,6 +60,16 @@ pub enum Refusal {
         /// The nodes that it may hand work to.
         allowed: Vec<Alias>,
     },
+    /// The receiver has no way back for an answer.
+    #[error(
+        "no edge leads from {to} back to {from}, so it cannot answer: send it with `--expect none`, or ask a person for the edge"
+    )]
+    CannotAnswer {
+        /// The sender.
+        from: Alias,
+        /// The receiver.
+        to: Alias,
+    },
     /// Too many hand-offs wait.
     #[error("{to} has {unread} unread hand-offs from {from}: wait until it has read them (aynig.maxUnread)")]
     Full {
@@ -184,6 +194,7 @@ impl Refusal {
             Self::EdgeExists(_) => (Conflict, "edge_exists"),
             Self::SelfLoop => (Rule, "self_loop"),
             Self::NoWay { .. } => (Rule, "no_edge_leads_there"),
+            Self::CannotAnswer { .. } => (Rule, "cannot_answer"),
             Self::Full { .. } => (Conflict, "inbox_full"),
             Self::NotAllowed { .. } => (Rule, "not_allowed"),
             Self::MoreThanItsOwn { .. } => (Rule, "more_than_its_own"),

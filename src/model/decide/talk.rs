@@ -3,9 +3,12 @@
 use super::Refusal;
 use super::draft::{Draft, check_text};
 use super::runs::{check_not_ended, touch};
+use super::waits::waits;
 use crate::model::event::{Body, HandoffSent, MessageUser, NodePatched};
 use crate::model::ids::NodeId;
-use crate::model::message::{Envelope, EnvelopeKind, Item, MAX_MESSAGE, Payload, Role, UserMessage};
+use crate::model::message::{
+    Envelope, EnvelopeKind, Expectation, Item, MAX_MESSAGE, Payload, Role, UserMessage,
+};
 use crate::model::node::{Hold, NodePatch, NodeStatus, ORCHESTRATOR};
 
 pub(super) fn chat(
@@ -48,6 +51,7 @@ fn arrived(draft: &mut Draft<'_>, to: NodeId, by_person: bool) -> Result<(), Ref
     let (failed, cut) = (node.status == NodeStatus::Failed, node.hold == Some(Hold::Interrupted));
     let patch = NodePatch {
         inbox_count: Some(node.inbox_count),
+        waiting_for: Some(node.waiting_for),
         status: (by_person && failed).then_some(NodeStatus::Idle),
         hold: (by_person && cut).then_some(None),
         ..NodePatch::default()
@@ -75,6 +79,11 @@ pub(super) fn hand_off(
         let allowed = allowed.map(|node| node.alias.clone()).collect();
         return Err(Refusal::NoWay { from: from_alias, to: to_alias, allowed });
     }
+    let response = payload.response.as_ref();
+    let awaits = response.is_some_and(|response| response.expectation == Expectation::Required);
+    if awaits && !edges.values().any(|edge| edge.permits(to, from)) {
+        return Err(Refusal::CannotAnswer { from: from_alias, to: to_alias });
+    }
     let inbox = draft.state.inbox(to);
     let unread = inbox
         .iter()
@@ -92,5 +101,6 @@ pub(super) fn hand_off(
         payload: payload.clone(),
     };
     draft.push(Body::HandoffSent(HandoffSent { envelope }))?;
-    arrived(draft, to, false)
+    arrived(draft, to, false)?;
+    if awaits { waits(draft, (from, to)) } else { Ok(()) }
 }

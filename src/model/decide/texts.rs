@@ -97,6 +97,7 @@ impl Command {
             | Self::SteerNode(..)
             | Self::RemoveNode(_)
             | Self::RemoveEdge(_)
+            | Self::Overdue(_)
             | Self::StartStep(_)
             | Self::PrepareWorkspace(_) => {}
         }

@@ -9,9 +9,9 @@ use super::super::approval::{Approval, Consent};
 use super::super::event::{
     ApprovalGiven, ApprovalRequested, ApprovalResolved, Body, Configured, Event, StepEnded, WorkspaceChanged,
 };
-use super::super::ids::{Alias, EventId, NodeId};
-use super::super::message::{Expectation, InboxItem, Item};
-use super::super::node::{LastTurn, Node, NodeStatus};
+use super::super::ids::{Alias, EventId, MessageId, NodeId};
+use super::super::message::{Envelope, Expectation, InboxItem, Item, Notice, NoticeKind};
+use super::super::node::{LastTurn, Node, NodeStatus, Wait};
 use super::super::run::RunStatus;
 use super::super::step::{Step, Turn, TurnEnd, TurnStatus};
 use super::{Entry, State};
@@ -102,6 +102,7 @@ impl State {
                 self.deliver(body.message.node_id, Item::Message(body.message.clone()))
             }
             Body::HandoffSent(body) => self.hand_off(&body.envelope),
+            Body::NodeNotice(body) => self.notify(&body.notice),
             Body::MessageFinal(_) | Body::LimitReached(_) => Ok(Vec::new()),
             Body::ApprovalRequested(body) => self.request(event, body),
             Body::ApprovalGiven(body) => self.consent(event, body),
@@ -191,27 +192,38 @@ impl State {
         Ok(vec![Entry::Inbox(to, number), Entry::Node(to), Entry::Run])
     }
 
-    fn hand_off(&mut self, envelope: &super::super::message::Envelope) -> Change {
+    fn hand_off(&mut self, envelope: &Envelope) -> Change {
         let (from, to) = (envelope.from_node_id, envelope.to_node_id);
         if !self.nodes.contains_key(&from) {
             return Err(NO_NODE);
         }
         let mut entries = self.deliver(to, Item::Handoff(envelope.clone()))?;
         let response = envelope.payload.response.clone().unwrap_or_default();
-        if response.expectation == Expectation::Required
-            && let Some(sender) = self.nodes.get_mut(&from)
-        {
-            sender.waiting_for = Some(envelope.id);
+        if response.expectation == Expectation::Required {
+            let wait = Wait { to, since: envelope.created_at };
+            self.change_waits(from, |waits| waits.extend([(envelope.id, wait)]));
             entries.push(Entry::Node(from));
         }
         // The answer frees whoever waits for it.
-        if let Some(node) = self.nodes.get_mut(&to)
-            && node.waiting_for.is_some()
-            && node.waiting_for.map(|id| id.to_string()) == response.reply_to
-        {
-            node.waiting_for = None;
+        let is_answered = |id: &MessageId| response.reply_to.as_ref() == Some(&id.to_string());
+        self.change_waits(to, |waits| waits.retain(|id, _| !is_answered(id)));
+        Ok(entries)
+    }
+
+    /// Puts a notice into an inbox. Its node does not wait any more for hand-offs that get no answer.
+    fn notify(&mut self, notice: &Notice) -> Change {
+        let entries = self.deliver(notice.node_id, Item::Notice(notice.clone()))?;
+        if notice.kind == NoticeKind::Unanswered {
+            self.change_waits(notice.node_id, |waits| waits.retain(|id, _| !notice.handoffs.contains(id)));
         }
         Ok(entries)
+    }
+
+    fn change_waits(&mut self, node: NodeId, change: impl FnOnce(&mut BTreeMap<MessageId, Wait>)) {
+        if let Some(node) = self.nodes.get_mut(&node) {
+            change(&mut node.waits);
+            node.waiting_for = node.longest_wait().map(|(id, _)| id);
+        }
     }
 
     fn request(&mut self, event: &Event, body: &ApprovalRequested) -> Change {

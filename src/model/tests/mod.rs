@@ -4,6 +4,7 @@ mod names;
 mod properties;
 mod rules;
 mod texts;
+mod waits;
 
 use uuid::Uuid;
 

@@ -134,6 +134,7 @@ fn talk(state: &State, (kind, a, b, c): Dice, [one, two]: [NodeId; 2]) -> Comman
                 payload: Payload { message: text(b), response, ..Payload::default() },
             }
         }
+        12 if a.is_multiple_of(8) => Command::Overdue(one),
         12 => Command::Ask {
             node: one,
             tool: Tool { id: format!("tool-{c}"), name: "command".to_owned(), args: arguments(c % 4) },

@@ -4,6 +4,7 @@ pub(crate) mod approvals;
 mod hosts;
 pub(super) mod people;
 mod turns;
+mod waits;
 
 use serde_json::Value;
 

@@ -114,7 +114,7 @@ pub(super) fn messages(tip: &Tip) -> Vec<String> {
     let inbox = tip.state.inboxes.values().flat_map(std::collections::BTreeMap::values);
     let texts = inbox.map(|item| match &item.item {
         aynig::model::message::Item::Message(message) => message.content.clone(),
-        aynig::model::message::Item::Handoff(_) => String::new(),
+        aynig::model::message::Item::Handoff(_) | aynig::model::message::Item::Notice(_) => String::new(),
     });
     texts.collect()
 }
