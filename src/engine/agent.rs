@@ -209,7 +209,7 @@ impl Engine<'_> {
 impl Engine<'_> {
     /// The changes between two commits of the work branch, with those of each commit in between: one that is taken back
     /// later is published, too.
-    fn changed(&self, before: CommitId, after: CommitId) -> Result<Vec<Difference>, Refusal> {
+    pub(super) fn changed(&self, before: CommitId, after: CommitId) -> Result<Vec<Difference>, Refusal> {
         let because =
             |error: &dyn std::error::Error| Refusal::because("compare what the step changed", error);
         let commits = self.repo.commits_since(after, before).map_err(|error| because(&error))?;

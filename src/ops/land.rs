@@ -195,7 +195,7 @@ pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Lan
     if repo.descends(onto.head.id, from.head.id) {
         return Ok(Landing::Nothing { into });
     }
-    let tree = match repo.merge_trees(onto.head.id, from.head.id) {
+    let tree = match repo.merge_trees(onto.head.id, from.head.id, onto.head.id) {
         Ok(Merge::Clean(tree)) if tree == onto.head.tree => return Ok(Landing::Nothing { into }),
         Ok(Merge::Clean(tree)) => tree,
         Ok(Merge::Conflicts(paths)) => {

@@ -40,6 +40,7 @@
 //! | `settings` | git settings that execute, compared with those at the beginning |
 //! | `elsewhere` | workspaces that other hosts use, too |
 //! | `ignored` | moves ignored files into a worktree that was made anew |
+//! | `joined` | merges commits of another workspace of the run |
 //! | `own` | settings of a worktree's own, which a worktree that is made anew takes |
 //! | `change` | makes a worktree anew, and carries on after a crash |
 //! | `steps` | what the steps of a run do with its workspace |
@@ -54,6 +55,7 @@ mod elsewhere;
 mod guard;
 mod heard;
 mod ignored;
+mod joined;
 mod leftovers;
 mod locked;
 mod moved;
@@ -91,6 +93,7 @@ pub use change::Remade;
 pub use condition::{Condition, Flaw};
 pub use context::settles;
 pub use create::Created;
+pub use joined::Joined;
 pub use put_back::Settled;
 pub use remove::Removal;
 pub use rollback::{DISCARD, PRE_RUN, check_target, discard};

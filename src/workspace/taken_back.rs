@@ -98,10 +98,10 @@ impl Workspaces<'_> {
 
     /// The tree of the files before a step, with these changes of it.
     pub fn with_changes(&self, before: &Before, changes: &[&Difference]) -> Result<CommitId, Refusal> {
-        let files: Vec<(&[u8], u16, CommitId)> = changes
+        let files: Vec<_> = changes
             .iter()
-            .filter_map(|change| change.new.map(|(mode, id)| (change.path.as_slice(), mode, id)))
-            .filter(|(_, mode, _)| ![LINK, SUBMODULE].contains(mode))
+            .filter(|change| change.new.is_some_and(|(mode, _)| ![LINK, SUBMODULE].contains(&mode)))
+            .map(|change| (change.path.as_slice(), change.new))
             .collect();
         if files.is_empty() {
             return Ok(before.files);

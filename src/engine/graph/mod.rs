@@ -15,14 +15,18 @@
 //! | [`operate`] | operations, and the drivers that they wake |
 //! | [`start`] | makes a graph |
 //! | [`turn`] | one attempt of a node's driver |
+//! | `carried` | the commits that hand-offs carry |
+//! | `permitted` | takes back the files that a node may not change |
 //! | `gate` | its requests for approval |
 //! | `settle` | the operation that ends it |
 //! | [`staged`] | the acts of an agent in its turn |
 //! | `steer` | interrupts, resets and removes nodes, deletes runs |
 //! | [`recover`] | after an attempt that was cut off or interrupted |
 
+mod carried;
 pub mod gate;
 pub mod operate;
+mod permitted;
 pub mod recover;
 mod settle;
 pub mod staged;

@@ -166,7 +166,12 @@ impl Engine<'_> {
         let mut turn = over.turn.clone();
         match commands(ledger, node, &over.acts, op) {
             // They come first: the ids of what they make follow from their places.
-            Ok(acts) => all.extend(acts),
+            Ok(mut acts) => {
+                if let Some((context, _)) = &over.workspace {
+                    self.carry(state, &mut acts, context);
+                }
+                all.extend(acts);
+            }
             Err(refusal) => {
                 if let Some(turn) = &mut turn {
                     turn.status = TurnStatus::Failed;

@@ -18,14 +18,13 @@ use crate::engine::record::{self, ProviderUsed, Recorder, Role};
 use crate::engine::salvage::{head_of, last_turn};
 use crate::engine::session::Begun as Session;
 use crate::engine::{Engine, Stirred, now};
-use crate::flow::document::{Approval, Execution};
+use crate::flow::document::Execution;
 use crate::ledger::{Ledger, Masks};
 use crate::model::decide::texts::cut;
 use crate::model::decide::{Command, EndedTurn, NewArtifact};
 use crate::model::ids::{ApprovalId, MessageId, StepId, TurnId};
 use crate::model::message::MAX_MESSAGE;
 use crate::model::node::{CliPermissions, Node};
-use crate::model::run::GlobalMode;
 use crate::model::step::{Opcode, Outcome, TurnStatus};
 use crate::model::time::Timestamp;
 use crate::orch::due::{Due, PAUSES, due};
@@ -36,6 +35,7 @@ use crate::workspace::refusal::{Refusal, Why};
 use crate::workspace::{Awaited, Begun, unsettled_words};
 
 use super::gate::{Asking, Owner, cannot_ask};
+use super::permitted::rules_of;
 use super::settle::{End, Over};
 use super::staged::{Act, Hand, commands};
 
@@ -130,7 +130,8 @@ impl Engine<'_> {
             return Ok(Ended::Unable(why));
         }
         repairs.extend(before.rescue.as_ref().map(|name| format!("what lay there before: {name}")));
-        let (context, withheld) = (before.context, before.withheld);
+        let withheld = before.withheld;
+        let (context, notes) = self.take_carried(ledger, before.context, (of.node.id, read))?;
         let id = &of.attempt.id;
         let lease = of.driver.known()?.filter(|known| of.driver.is_leased_by(*known, id));
         self.begin_work(run.id, last_turn(&ledger.tip().state, name, id), id, &context)?;
@@ -158,7 +159,7 @@ impl Engine<'_> {
         let hand = Hand::of(&self.directory(run.id), of.turn);
         hand.open(of.node.id).map_err(|error| Refusal::because("take what the agent stages", &error))?;
         let began = work.context.clone();
-        let ran = self.run_turn(&mut work, &of.node, read);
+        let ran = self.run_turn(&mut work, &of.node, (read, notes));
         let ended = ran.and_then(|ran| match ran {
             Ok(ran) => self.end_turn(work, of, (read, started, &began), (ran, &hand)),
             Err(why) => {
@@ -189,7 +190,7 @@ impl Engine<'_> {
         &self,
         work: &mut Work<'_, '_>,
         node: &Node,
-        read: &[MessageId],
+        (read, mut notes): (&[MessageId], Vec<String>),
     ) -> Result<Result<Ran, String>, Refusal> {
         let state = &work.ledger.tip().state;
         let config = state.configs.get(&node.id);
@@ -204,8 +205,8 @@ impl Engine<'_> {
             Ok(asking) => asking,
             Err(why) => return Ok(Err(why)),
         };
-        let notes = node.turn.as_ref().map(|last| last.unsaid.as_slice()).unwrap_or_default();
-        let blocks = blocks(state, node, read, notes);
+        notes.extend(node.turn.iter().flat_map(|last| last.unsaid.iter().cloned()));
+        let blocks = blocks(state, node, read, &notes);
         let prompt = full(&blocks);
         let json = serde_json::to_vec_pretty(&blocks).unwrap_or_default();
         for (role, file, media, text) in [
@@ -299,9 +300,14 @@ impl Engine<'_> {
         }
         let rules = rules_of(&of.node, work.ledger.tip().state.run.global_mode);
         let is_kept = matches!(end.status, TurnStatus::Completed | TurnStatus::Interrupted);
+        let mut taken_back = None;
         if is_kept {
-            self.take_work(&mut work, &mut carried, &rules, true)?;
-            if carried.outcome != Outcome::Completed {
+            self.take_work(&mut work, &mut carried, &Rules::default(), true)?;
+            if carried.outcome == Outcome::Completed {
+                let allowed = (&rules, head_of(began));
+                taken_back = self.take_back_forbidden(&mut work, &mut carried, allowed)?;
+                end.detail = end.detail.or(taken_back.clone());
+            } else {
                 end.fails(carried.evidence.clone());
             }
         } else if !self.judge_outside(&mut work, &mut carried)? {
@@ -316,7 +322,8 @@ impl Engine<'_> {
         }
         let acts = acts.ok().filter(|_| end.status == TurnStatus::Completed);
         let Work { ledger, recorder, context: place, .. } = work;
-        let over = self.over(ledger, of, (read, started), &mut carried, (end, acts, &ended))?;
+        let mut over = self.over(ledger, of, (read, started), &mut carried, (end, acts, &ended))?;
+        over.turn.iter_mut().for_each(|turn| turn.unsaid.extend(taken_back.clone()));
         let artifacts =
             self.turn_artifacts((ledger, recorder), of, (began, started), &carried, (&over, hand));
         let artifacts = match artifacts {
@@ -449,29 +456,6 @@ impl Engine<'_> {
         let files = files.map_err(|error| unrecorded(&error))?;
         let made = record::for_ledger(ledger, Some(of.node.id), outcome, &files);
         Ok(made.into_iter().map(|(_, artifact)| super::settle::of_turn(artifact, of.turn)).collect())
-    }
-}
-
-/// The globs of documents.
-const DOCUMENTS: [&str; 2] = ["docs/", "**/*.md"];
-
-/// The files that a node may change, and the answer to its requests.
-fn rules_of(node: &Node, mode: GlobalMode) -> Rules {
-    let documents = || DOCUMENTS.map(str::to_owned).to_vec();
-    let may = node.capabilities;
-    let approval = match node.permissions.cli_permissions_mode {
-        CliPermissions::Skip => Approval::BoundedAutoApprove,
-        CliPermissions::Gated => Approval::DenyInteractive,
-    };
-    let rules = Rules { approval, ..Rules::default() };
-    match (mode, may.write_code, may.write_docs) {
-        (_, false, false) | (GlobalMode::Planning, _, false) => rules.read_only(),
-        (GlobalMode::Planning, _, true) => {
-            Rules { allowed_paths: vec![vec![DOCUMENTS[0].to_owned()]], ..rules }
-        }
-        (GlobalMode::Implementation, true, true) => rules,
-        (GlobalMode::Implementation, true, false) => Rules { forbidden_paths: documents(), ..rules },
-        (GlobalMode::Implementation, false, true) => Rules { allowed_paths: vec![documents()], ..rules },
     }
 }
 

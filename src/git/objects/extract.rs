@@ -8,14 +8,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use bstr::ByteSlice;
+use bstr::{BString, ByteSlice};
 use gix::ObjectId;
 use gix::objs::tree::EntryKind;
 
 use crate::contract::ids::CommitId;
 use crate::fsutil;
 use crate::git::objects::commits::CommitError;
-use crate::git::objects::differences::EXECUTABLE;
+use crate::git::objects::differences::{EXECUTABLE, LINK, SUBMODULE};
 use crate::git::objects::tree::Walked;
 use crate::git::process::call::ProcessError;
 use crate::git::repo::open::{Repo, gits, gix_chain, ours};
@@ -48,6 +48,9 @@ pub(crate) enum ExtractError {
         source: std::io::Error,
     },
 }
+
+/// The mode and the content of a path in a tree. `None`: it is not there.
+type Placed = Option<(u16, CommitId)>;
 
 impl Repo {
     /// Writes the files of a commit's directory into `into`, with all below it; of the top (an empty path) only its
@@ -115,21 +118,31 @@ impl Repo {
         Ok(direct.map(|entry| Walked { path: entry.name, kind: entry.mode.kind(), id: entry.id }).collect())
     }
 
-    /// Writes the tree that has files of another one, given by path, mode and content.
+    /// Writes a tree with some paths of another one changed: each gets a mode and a content, or goes.
     pub(crate) fn tree_with(
         &self,
         base: CommitId,
-        files: &[(&[u8], u16, CommitId)],
+        files: &[(&[u8], Placed)],
     ) -> Result<CommitId, CommitError> {
         let unreadable = |why: String| CommitError::Unreadable { id: base, why };
         let tree = self.tree(gits(base)).map_err(|error| unreadable(gix_chain(&error)))?;
         let root = tree.decode().map_err(|error| unreadable(error.to_string()))?.into();
         let mut editor = gix::objs::tree::Editor::new(root, &self.gix.objects, self.gix.object_hash());
-        for (path, mode, id) in files {
-            let kind = if *mode == EXECUTABLE { EntryKind::BlobExecutable } else { EntryKind::Blob };
-            let parts = path.split_str("/").map(|part| part.as_bstr());
+        let parts = |path: &[u8]| path.split_str("/").map(BString::from).collect::<Vec<_>>();
+        // A file may take the place of a directory.
+        for (path, _) in files.iter().filter(|(_, to)| to.is_none()) {
+            editor.remove(parts(path)).map_err(|error| unreadable(error.to_string()))?;
+        }
+        for (path, to) in files {
+            let Some((mode, id)) = to else { continue };
+            let kind = match *mode {
+                EXECUTABLE => EntryKind::BlobExecutable,
+                LINK => EntryKind::Link,
+                SUBMODULE => EntryKind::Commit,
+                _ => EntryKind::Blob,
+            };
             let id: ObjectId = gits(*id);
-            editor.upsert(parts, kind, id).map_err(|error| unreadable(error.to_string()))?;
+            editor.upsert(parts(path), kind, id).map_err(|error| unreadable(error.to_string()))?;
         }
         editor.write(|tree| self.write(tree)).map(|id| ours(&id)).map_err(|error| self.unwritten(&error))
     }

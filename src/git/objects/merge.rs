@@ -1,7 +1,7 @@
 //! Merges of trees: two commits in, a tree or the conflicting paths out.
 //!
 //! Invariant: no checkout, index or ref is touched, and no hook runs. `git merge-tree` merges, with the
-//! attributes of the first commit. If the first commit is an ancestor of the second, git is not called.
+//! attributes of a commit that the caller trusts. If the first commit is an ancestor of the second, git is not called.
 
 use bstr::{BString, ByteSlice};
 
@@ -50,15 +50,20 @@ impl Repo {
         Ok(listed.split(|byte| *byte == b'\n').filter_map(CommitId::parse_hex).collect())
     }
 
-    /// Merges `theirs` into `ours`.
-    pub(crate) fn merge_trees(&self, into: CommitId, from: CommitId) -> Result<Merge, MergeError> {
+    /// Merges `from` into `into`, with the attributes of the commit `attributes`.
+    pub(crate) fn merge_trees(
+        &self,
+        into: CommitId,
+        from: CommitId,
+        attributes: CommitId,
+    ) -> Result<Merge, MergeError> {
         match self.merge_base(into, from).ok().flatten() {
             None => return Err(MergeError::Unrelated),
             Some(base) if base == into => return Ok(Merge::Clean(self.commit(from)?.tree)),
             Some(_) => {}
         }
         let output = Git::shared(self.common_dir())
-            .env("GIT_ATTR_SOURCE", into.to_string())
+            .env("GIT_ATTR_SOURCE", attributes.to_string())
             .args(["merge-tree", "--write-tree", "--name-only", "--no-messages", "-z"])
             .args([into.to_string(), from.to_string()])
             .known_as("merge-tree")

@@ -152,31 +152,6 @@ fn a_paused_run_begins_no_turn() {
     assert!(err(&refused).contains("resume it first"), "{}", err(&refused));
 }
 
-/// CONTRACT 22.8
-#[test]
-fn files_that_a_node_may_not_change_fail_its_turn() {
-    let graph = Graph::new("echo x >>code; echo done", &[]);
-    graph.ok(&[
-        "node",
-        "add",
-        "RUN",
-        "r",
-        "--role",
-        "reviewer",
-        "--provider",
-        "scripted",
-        "--permissions",
-        "skip",
-    ]);
-    graph.ok(&["chat", "RUN", "r", "Look at it."]);
-    graph.drain();
-    assert_eq!(graph.turns(), ["r failed"]);
-    let failed = graph.events(&["turn.status"]);
-    assert!(failed[0]["detail"].as_str().expect("a text").contains("code"), "{failed:?}");
-    let names = graph.repo.git(["ls-tree", "--name-only", &format!("work/{}/r", graph.slug)]);
-    assert!(!names.contains("code"), "{names}");
-}
-
 /// CONTRACT 22.5
 #[test]
 fn a_turn_that_is_killed_is_recorded_and_read_again() {
