@@ -21,6 +21,7 @@ mod free_space;
 mod holder;
 mod plain;
 mod removal;
+mod stirred;
 mod tail;
 
 pub(crate) use bounded::Bounded;
@@ -33,6 +34,7 @@ pub(crate) use plain::{
     set_aside,
 };
 pub(crate) use removal::{Mounted, no_mounts_in, remove_all, remove_empty};
+pub(crate) use stirred::DirectoryWatch;
 pub use tail::tail;
 pub(crate) use tail::{last_line, tail_of};
 

@@ -23,7 +23,7 @@ pub(crate) enum Exit {
     Setup,
     /// The remote cannot be reached or refuses.
     Remote,
-    /// `aynig flow start --wait`: the run waits for a person.
+    /// `aynig flow start --wait`: the run waits for a person. `aynig orch spawn`, `edge add`: a person was asked.
     Person,
     /// `aynig status --exit-code`: a branch runs, is due or is parked.
     Moves,

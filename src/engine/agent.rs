@@ -78,6 +78,7 @@ impl Engine<'_> {
             stop: &scene.work.stop,
             watchdog: Some(&self.watchdog),
             gate: None,
+            tools: None,
         });
         reach(Point::AgentEnded);
         let parked = times_parked(&scene.work.ledger.tip().state.steps, &scene.step.id);

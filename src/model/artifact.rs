@@ -23,6 +23,21 @@ pub enum ArtifactKind {
     Report,
 }
 
+impl ArtifactKind {
+    /// The word in JSON.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Diff => "diff",
+            Self::Prompt => "prompt",
+            Self::Log => "log",
+            Self::Transcript => "transcript",
+            Self::Contextpack => "contextpack",
+            Self::Report => "report",
+        }
+    }
+}
+
 /// An artifact without its place, which differs from host to host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

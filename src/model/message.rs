@@ -9,6 +9,9 @@ use super::time::Timestamp;
 /// The longest message, in bytes. More is attached as artifacts.
 pub const MAX_MESSAGE: usize = 64 * 1024;
 
+/// The most artifacts of a hand-off: those that its sender names, and the commit of its work.
+pub const MAX_ATTACHED: usize = 65;
+
 /// The role of a message's author; people are always `user`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

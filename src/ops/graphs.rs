@@ -4,7 +4,6 @@ use std::io::Read;
 
 use crate::contract::ids::CommitId;
 use crate::engine::Engine;
-pub use crate::engine::graph::staged::{Act, Staged};
 pub use crate::engine::graph::start::Made;
 use crate::engine::graph::start::NewGraph;
 use crate::flow::base::MAX_FILE;
@@ -12,13 +11,13 @@ use crate::git::Repo;
 use crate::git::objects::revspec::Content;
 use crate::ledger::{Ledger, Place};
 use crate::model::decide::{Command, Decided, EdgeSpec, RunEdit};
-use crate::model::ids::{Alias, NodeId, RunId, TurnId};
-use crate::model::message::{Expectation, MAX_MESSAGE, Payload, ResponseSpec};
+use crate::model::ids::{Alias, NodeId, RunId};
+use crate::model::message::MAX_MESSAGE;
 use crate::model::run::{GlobalMode, Limits, Mode, RunStatus};
 use crate::model::state::State;
 
 use super::error::{Error, Kind};
-use super::inside::{TURN, is_of_turn, persons_only};
+use super::inside::persons_only;
 
 /// The directory of role texts in the base commit.
 const TEMPLATES: &str = ".aynig/templates/";
@@ -113,7 +112,7 @@ fn is_reset(state: &State, node: NodeId, text: &str) -> bool {
 }
 
 /// The text on standard input.
-fn typed() -> Result<String, Error> {
+pub(super) fn typed() -> Result<String, Error> {
     let wrong = |why: &str| Error::usage(format!("the text on standard input {why}; nothing was changed"));
     let mut text = Vec::new();
     let most = u64::try_from(MAX_MESSAGE).unwrap_or(u64::MAX).saturating_add(1);
@@ -138,44 +137,6 @@ pub(super) fn operate(
     command: Command,
 ) -> Result<Decided, Error> {
     Ok(engine.operate(ledger, &[command], &engine.workspaces.options.by)?)
-}
-
-/// Stages a hand-off of the agent whose turn this process belongs to.
-pub fn hand_off(
-    engine: &Engine<'_>,
-    to: &str,
-    message: &str,
-    (expectation, reply_to): (Expectation, Option<&str>),
-) -> Result<Staged, Error> {
-    let (run, node, turn) = own_turn()?;
-    let ledger = Ledger::open(engine.repo, run)?;
-    let is_plain = expectation == Expectation::None && reply_to.is_none();
-    let response = ResponseSpec { expectation, reply_to: reply_to.map(str::to_owned) };
-    let message = match message {
-        "-" => typed()?,
-        message => message.to_owned(),
-    };
-    let payload = Payload { message, response: (!is_plain).then_some(response), ..Payload::default() };
-    Ok(engine.stage(&ledger, (node, turn), Act::Handoff { to: alias(to)?, payload })?)
-}
-
-/// The run, the node and the turn of this process.
-fn own_turn() -> Result<(RunId, NodeId, TurnId), Error> {
-    let variable = |name: &str| std::env::var(name).unwrap_or_default();
-    let run = RunId::parse(&variable("AYNIG_ORCH_RUN"));
-    let node = NodeId::parse(&variable("AYNIG_ORCH_NODE"));
-    let turn = TurnId::parse(&variable(TURN));
-    match (run, node, turn) {
-        (Some(run), Some(node), Some(turn)) if is_of_turn(&turn.to_string()) => Ok((run, node, turn)),
-        (Some(_), Some(_), Some(turn)) => {
-            let message = format!("this process does not belong to the turn {turn}; nothing was staged");
-            Err(Error::usage(message).hint("leave AYNIG_ORCH_TURN as the turn has it"))
-        }
-        _ => Err(Error::usage(
-            "this is called by an agent in its turn, and by nobody else; nothing was staged",
-        )
-        .hint("a person sends a message with `aynig orch chat RUN ALIAS TEXT`")),
-    }
 }
 
 pub(super) fn alias(text: &str) -> Result<Alias, Error> {

@@ -25,6 +25,8 @@ pub struct Settings<'a> {
     pub model: Option<&'a str>,
     /// Whether requests of its program are granted, or asked.
     pub permissions: Option<CliPermissions>,
+    /// Whether a person is asked before it makes nodes or edges.
+    pub management_approval: Option<bool>,
     /// The edges that it may change.
     pub edge_management: Option<EdgeManagement>,
     /// What it may do, as `NAME=true` or `NAME=false`.
@@ -37,9 +39,8 @@ pub fn add(engine: &Engine<'_>, run: RunId, named: &str, settings: &Settings<'_>
     let mut ledger = engine.graph(run)?;
     let alias = alias(named)?;
     let role = settings.role.unwrap_or_default();
-    let permissions = Permissions::default();
-    let mode = settings.permissions.unwrap_or(permissions.cli_permissions_mode);
-    can_ask(engine, mode, settings.provider.unwrap_or_default())?;
+    let permissions = permissions(Permissions::default(), settings);
+    can_ask(engine, permissions.cli_permissions_mode, settings.provider.unwrap_or_default())?;
     let spec = NodeSpec {
         label: settings.label.unwrap_or(named).to_owned(),
         alias: Some(alias),
@@ -48,7 +49,7 @@ pub fn add(engine: &Engine<'_>, run: RunId, named: &str, settings: &Settings<'_>
         provider: provider(settings.provider.unwrap_or_default())?,
         model: settings.model.filter(|model| !model.is_empty()).map(str::to_owned),
         capabilities: Some(capabilities(Capabilities::of_role(role), settings)?),
-        permissions: Some(Permissions { cli_permissions_mode: mode, ..permissions }),
+        permissions: Some(permissions),
         limits: Limits::default(),
     };
     operate(engine, &mut ledger, Command::AddNode(Box::new(spec)))
@@ -56,7 +57,7 @@ pub fn add(engine: &Engine<'_>, run: RunId, named: &str, settings: &Settings<'_>
 
 /// Refuses a gated node whose program on this host cannot ask. Another host may have another program of that name, so one
 /// that is not known here is taken.
-fn can_ask(engine: &Engine<'_>, mode: CliPermissions, provider: &str) -> Result<(), Error> {
+pub(super) fn can_ask(engine: &Engine<'_>, mode: CliPermissions, provider: &str) -> Result<(), Error> {
     match (engine.providers)(provider) {
         Ok(here) if mode == CliPermissions::Gated && !here.can_ask() => {
             Err(Error::usage(format!("{}; nothing was changed", cannot_ask(provider))))
@@ -77,9 +78,7 @@ pub fn set(engine: &Engine<'_>, run: RunId, named: &str, settings: &Settings<'_>
     let edit = NodeEdit {
         label: settings.label.map(str::to_owned),
         capabilities: Some(capabilities(known.capabilities, settings)?),
-        permissions: settings
-            .permissions
-            .map(|mode| Permissions { cli_permissions_mode: mode, ..known.permissions }),
+        permissions: Some(permissions(known.permissions, settings)),
         role: settings.role.map(role).transpose()?,
         provider: settings.provider.map(provider).transpose()?,
         model: settings.model.map(|model| (!model.is_empty()).then(|| model.to_owned())),
@@ -136,6 +135,15 @@ pub fn remove(engine: &Engine<'_>, run: RunId, named: &str) -> Result<Removed, E
 fn provider(name: &str) -> Result<ProviderName, Error> {
     ProviderName::parse(name)
         .map_err(|error| Error::usage(format!("--provider {name}: {error}; nothing was changed")))
+}
+
+fn permissions(known: Permissions, settings: &Settings<'_>) -> Permissions {
+    Permissions {
+        cli_permissions_mode: settings.permissions.unwrap_or(known.cli_permissions_mode),
+        agent_management_requires_approval: settings
+            .management_approval
+            .unwrap_or(known.agent_management_requires_approval),
+    }
 }
 
 /// The names of capabilities.

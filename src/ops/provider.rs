@@ -99,5 +99,6 @@ pub fn check(provider: &Provider, stop: &Stop, watchdog: &Watchdog) -> Result<En
         stop,
         watchdog: Some(watchdog),
         gate: None,
+        tools: None,
     }))
 }

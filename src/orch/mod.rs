@@ -5,9 +5,13 @@
 //! | file | contains |
 //! |---|---|
 //! | [`due`] | the due act of a node |
+//! | [`hand`] | the commands that a node may use |
+//! | [`roster`] | a run as a node sees it |
 //! | [`prompt`] | the prompt of a turn |
 //! | [`loops`] | loops, told by the effects of turns |
 
 pub mod due;
+pub mod hand;
 pub mod loops;
 pub mod prompt;
+pub mod roster;

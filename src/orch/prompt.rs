@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::model::edge::EdgeType;
-use crate::model::ids::{MessageId, NodeId};
+use super::hand::{described, is_report};
+use crate::model::ids::MessageId;
 use crate::model::message::{Envelope, Expectation, InboxItem, Item};
 use crate::model::node::{CliPermissions, Node};
 use crate::model::run::GlobalMode;
@@ -67,15 +67,9 @@ fn system(state: &State, node: &Node) -> String {
             let _infallible =
                 writeln!(text, "- {} ({}; role {}): {how}", other.alias, label, other.role_template);
         }
-        text += "\nHand work on with this command. It takes effect when your turn has ended well:\n\
-                 \"$AYNIG_BIN\" orch handoff --to ALIAS --message 'TEXT' [--expect none|optional|required] [--reply-to ID]\n";
     }
-    text
-}
-
-fn is_report(state: &State, from: NodeId, to: NodeId) -> bool {
-    let way = state.edges.values().find(|edge| edge.permits(from, to));
-    way.is_some_and(|edge| edge.edge_type == EdgeType::Report)
+    text.push('\n');
+    text + &described(state, node)
 }
 
 fn mode(state: &State, node: &Node) -> String {

@@ -93,6 +93,43 @@ pub(crate) fn environment(turn: &Turn<'_>) -> Vec<(OsString, OsString)> {
     variables.into_iter().collect()
 }
 
+/// Variables that a server of tools needs. It has neither keys nor the network.
+const SERVED: [&str; 10] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "LANG",
+    "TZ",
+    "TMPDIR",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_NOSYSTEM",
+];
+
+/// The command line of the turn's server of tools. It begins with `env -i`: some programs hand all of their environment on
+/// to such servers, keys included. What is no text is left out.
+pub(crate) fn server(turn: &Turn<'_>) -> Option<Vec<String>> {
+    let tools = turn.tools?;
+    let outer: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+    let is_served = |name: &OsStr| {
+        let text = name.to_string_lossy();
+        SERVED.contains(&&*text) || PASSED_PREFIXES.iter().any(|start| text.starts_with(start))
+    };
+    let mut variables: BTreeMap<OsString, OsString> =
+        outer.into_iter().filter(|(name, _)| is_served(name)).collect();
+    variables.extend(turn.environment.iter().cloned());
+    let set =
+        variables.iter().filter_map(|(name, value)| Some(format!("{}={}", name.to_str()?, value.to_str()?)));
+    let mut line = vec!["env".to_owned(), "-i".to_owned()];
+    line.extend(set);
+    line.push(tools.program.to_str()?.to_owned());
+    for arg in &tools.args {
+        line.push(arg.to_str()?.to_owned());
+    }
+    Some(line)
+}
+
 /// The variables that do not depend on the turn.
 pub(crate) fn chosen(
     outer: &BTreeMap<OsString, OsString>,

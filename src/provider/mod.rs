@@ -46,4 +46,4 @@ pub use gate::{Gate, Reply, Request, Resolution};
 pub use name::{Kind, named, of_its_own};
 pub(crate) use record::reported;
 pub use run::run;
-pub use turn::{Ended, How, Ids, Posture, Provider, Question, Turn};
+pub use turn::{Ended, How, Ids, Posture, Provider, Question, Tools, Turn};

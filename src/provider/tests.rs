@@ -104,6 +104,7 @@ impl Host {
             stop: &self.stop,
             watchdog: None,
             gate: self.gate.as_deref(),
+            tools: None,
         })
     }
 

@@ -63,6 +63,15 @@ pub struct Ids<'a> {
     pub turn: &'a str,
 }
 
+/// A server of tools, which the agent's program starts. It speaks the Model Context Protocol on standard input and output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tools {
+    /// Its program.
+    pub program: PathBuf,
+    /// The arguments.
+    pub args: Vec<OsString>,
+}
+
 /// One turn.
 pub struct Turn<'a> {
     /// The provider.
@@ -86,6 +95,8 @@ pub struct Turn<'a> {
     /// Answers requests for permission, later. The program is then started so that it asks before each tool that does
     /// something. `None`: the posture answers at once.
     pub gate: Option<&'a dyn Gate>,
+    /// The tools that the agent gets for this turn. Programs of some protocols alone can take them.
+    pub tools: Option<&'a Tools>,
     /// The ids.
     pub ids: Ids<'a>,
     /// An empty directory. The turn leaves [`files`] there.

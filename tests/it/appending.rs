@@ -31,6 +31,7 @@ fn event(kind: &str, text: &str) -> Vec<u8> {
 /// Adds an artifact with this content to the ledger.
 fn add(repo: &Opened, run: RunId, name: &str, content: &[u8]) -> Artifact {
     let new = NewArtifact {
+        id: None,
         node: None,
         turn: None,
         kind: ArtifactKind::Report,

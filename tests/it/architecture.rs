@@ -97,6 +97,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
         "ops",
         &[
             "flow",
+            "orch",
             "engine",
             "provider",
             "publish",

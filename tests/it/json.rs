@@ -473,6 +473,7 @@ case $prompt in *"> wait"*) : >../../begun; exec sleep 600 ;; esac
     graph.drain();
     stage.ask("orch node set", &[run, "a", "--label", "Ann"]);
     super::graphs::approvals::scenes(stage.scenes);
+    super::graphs::hand::scenes(stage.scenes);
     stage.ask("orch node stop", &[run, "a"]);
     stage.ask("orch node start", &[run, "a"]);
     stage.ask("orch node reset", &[run, "a"]);

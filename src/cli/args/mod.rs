@@ -22,6 +22,7 @@ mod flow_runs;
 mod land;
 mod look;
 mod orch;
+mod orch_hand;
 mod orch_nodes;
 mod parse;
 mod people;
@@ -42,7 +43,10 @@ pub(crate) use crate::cli::args::flow_runs::{FlowList, FlowOne};
 pub(crate) use crate::cli::args::land::Land;
 pub(crate) use crate::cli::args::look::{Log, Logs, Status};
 pub(crate) use crate::cli::args::orch::{
-    Expects, Orch, OrchChat, OrchCreate, OrchEdgeVerb, OrchEvents, OrchHandoff, OrchRunVerb, OrchVerb, Phase,
+    Orch, OrchChat, OrchCreate, OrchEdgeVerb, OrchEvents, OrchRunVerb, OrchVerb, Phase,
+};
+pub(crate) use crate::cli::args::orch_hand::{
+    Expects, Keeps, OrchArtifactAdd, OrchArtifactVerb, OrchHandoff, OrchRoster, OrchSpawn,
 };
 pub(crate) use crate::cli::args::orch_nodes::{
     Manages, NodeSettings, OneNode, OrchNode, OrchNodeVerb, Permits,

@@ -2,6 +2,7 @@
 
 use clap::{ArgAction, Args, Subcommand};
 
+use super::orch_hand::{OrchArtifact, OrchHandoff, OrchRoster, OrchSpawn};
 use super::orch_nodes::OrchNode;
 
 /// `aynig orch`.
@@ -9,7 +10,7 @@ use super::orch_nodes::OrchNode;
 #[command(
     disable_help_subcommand = true,
     after_help = "RUN is a slug, the beginning of a run's id, or an id. With aynig.remote the ledgers are fetched first, except by doctor and rebuild.\n\
-    Exit codes: 0 done; 1 no such run, several that are meant, or a fault that `doctor` found; 2 usage; 3 set-up."
+    Exit codes: 0 done; 1 refused, no such run, several that are meant, or a fault that `doctor` found; 2 usage; 3 set-up; 5 a person was asked, and has not answered."
 )]
 pub(crate) struct Orch {
     /// Print JSON
@@ -34,6 +35,16 @@ pub(crate) enum OrchVerb {
     Chat(OrchChat),
     /// Hand work to another node; an agent calls it in its turn, and it takes effect when that has ended well
     Handoff(OrchHandoff),
+    /// Make a node; an agent calls it in its turn, and it takes effect when that has ended well
+    Spawn(OrchSpawn),
+    /// Files of a run
+    Artifact(OrchArtifact),
+    /// Show the nodes of a run and the ways between them; to an agent in its turn also what it may do
+    Roster(OrchRoster),
+    /// Serve the commands of an agent in its turn as tools of the Model Context Protocol, on standard input and output;
+    /// only the program of an agent calls it
+    #[command(hide = true)]
+    Mcp,
     /// List the requests of nodes that wait for an answer
     Approvals(OrchApprovals),
     /// Let a tool run that a node asked for
@@ -158,17 +169,13 @@ pub(crate) struct OrchEdgeRemove {
 /// `aynig orch edge add`.
 #[derive(Debug, Args)]
 pub(crate) struct OrchEdgeAdd {
-    /// The run
+    /// The run; an agent in its turn leaves it out
     #[arg(value_name = "RUN")]
     pub(crate) run_name: String,
 
-    /// The alias of the sender
-    #[arg(value_name = "FROM")]
-    pub(crate) from: String,
-
-    /// The alias of the receiver
-    #[arg(value_name = "TO")]
-    pub(crate) to: String,
+    /// The aliases of the sender and of the receiver
+    #[arg(value_names = ["FROM", "TO"], num_args = 1..=2, required = true)]
+    pub(crate) ends: Vec<String>,
 }
 
 /// `aynig orch chat`.
@@ -185,37 +192,6 @@ pub(crate) struct OrchChat {
     /// End a turn of the node that is under way, and read this first
     #[arg(long)]
     pub(crate) interrupt: bool,
-}
-
-/// `aynig orch handoff`.
-#[derive(Debug, Args)]
-pub(crate) struct OrchHandoff {
-    /// The alias of the receiver
-    #[arg(long, value_name = "ALIAS")]
-    pub(crate) to: String,
-
-    /// The text; `-` reads it from standard input
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
-    pub(crate) message: String,
-
-    /// Whether an answer is expected
-    #[arg(long, value_enum, value_name = "WHEN", default_value = "none")]
-    pub(crate) expect: Expects,
-
-    /// The hand-off that this one answers
-    #[arg(long, value_name = "ID")]
-    pub(crate) reply_to: Option<String>,
-}
-
-/// Whether a hand-off expects an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Expects {
-    /// No answer
-    None,
-    /// It may be answered
-    Optional,
-    /// The sender waits for the answer
-    Required,
 }
 
 /// `aynig orch approvals`.

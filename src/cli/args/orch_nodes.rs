@@ -85,6 +85,10 @@ pub(crate) struct NodeSettings {
     #[arg(long, value_enum, value_name = "MODE")]
     pub(crate) permissions: Option<Permits>,
 
+    /// Whether a person is asked before it makes nodes or edges [default of a new node: true]
+    #[arg(long, value_name = "BOOL", action = ArgAction::Set)]
+    pub(crate) management_approval: Option<bool>,
+
     /// The edges that it may change in its turn [default of a new node: by its role]
     #[arg(long, value_enum, value_name = "WHICH")]
     pub(crate) edge_management: Option<Manages>,

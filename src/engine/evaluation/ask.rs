@@ -153,6 +153,7 @@ fn by_agent(
         stop: step.stop,
         watchdog: step.watchdog,
         gate: None,
+        tools: None,
     });
     for (role, name) in [
         (Role::RunnerTranscript, files::TRANSCRIPT),

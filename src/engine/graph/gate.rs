@@ -2,7 +2,8 @@
 //!
 //! Invariants: a tool runs only after its run's ledger has an approval of that call. An answer counts as heard only if
 //! its program was given it; one that comes too late is kept for the next turn. Nobody waits for a remote when the
-//! turn ends.
+//! turn ends. The answer to an act of the agent's hand counts with the turn that carries the act out, and until then for
+//! each that asks the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use crate::clock::Stopwatch;
 use crate::engine::{now, open};
+use crate::fsutil::DirectoryWatch;
 use crate::git::Repo;
 use crate::git::process::cancel::Interrupt;
 use crate::ledger::watch::Watch;
@@ -23,10 +25,17 @@ use crate::model::decide::texts::MAX_TEXT;
 use crate::model::decide::{Command, Op};
 use crate::model::ids::{ApprovalId, NodeId, OpId, RunId};
 use crate::provider::gate::{Gate, Reply, Request, Resolution};
+use crate::stop::Stop;
 use crate::workspace::refusal::{Refusal, Why};
+
+use super::hand::Hand;
+use super::staged::Act;
 
 /// The longest wait for the next look. Moves and new requests come before.
 const LOOK: Duration = Duration::from_secs(5);
+
+/// The beginning of the ids of requests about acts. No provider's id has it.
+const ACT: &str = "act\0";
 
 /// The longest wait for a call to a remote that is being ended.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -38,6 +47,14 @@ pub(super) struct Owner {
     pub(super) node: NodeId,
     /// The longest wait of a request for its answer. The turn is parked then.
     pub(super) wait: Duration,
+}
+
+/// The hand of the turn, whose acts people may have to approve (CONTRACT 22.15).
+#[derive(Debug, Clone)]
+pub(super) struct Managing {
+    pub(super) hand: Hand,
+    /// Ends the turn when one of its acts is not answered in time.
+    pub(super) stop: Stop,
 }
 
 /// Takes the requests of a turn until it is ended or dropped.
@@ -91,7 +108,7 @@ impl Gate for Door {
 
 impl Asking {
     /// Takes the requests of a turn of `owner`, whose run is decided at `place`, on a thread of its own.
-    pub(super) fn of(repo: &Repo, place: &Place, owner: Owner) -> Result<Self, Refusal> {
+    pub(super) fn of(repo: &Repo, place: &Place, owner: Owner, managing: Managing) -> Result<Self, Refusal> {
         let (bell, news) = mpsc::channel();
         let (to, requests) = mpsc::channel();
         let (alive, over) = mpsc::channel();
@@ -104,6 +121,8 @@ impl Asking {
             known: Arc::clone(&known),
             is_over: Arc::clone(&is_over),
             open: Vec::new(),
+            managing,
+            taken: BTreeSet::new(),
         };
         let (store, ring, interrupt) = (repo.store(), bell.clone(), call.clone());
         let thread = thread::Builder::new().name("approvals".to_owned()).spawn(move || {
@@ -139,6 +158,8 @@ impl Drop for Asking {
 
 /// A request that waits for its answer.
 struct Open {
+    /// Whether it is about an act of the hand.
+    is_act: bool,
     request: Request,
     reply: Reply,
     since: Stopwatch,
@@ -155,21 +176,30 @@ struct Answerer {
     known: Arc<Mutex<Known>>,
     is_over: Arc<AtomicBool>,
     open: Vec<Open>,
+    managing: Managing,
+    /// The questions of the hand so far.
+    taken: BTreeSet<String>,
+}
+
+impl Open {
+    fn new(is_act: bool, request: Request, reply: Reply) -> Self {
+        Self { is_act, request, reply, since: Stopwatch::start(), approval: None, trouble: None }
+    }
 }
 
 impl Answerer {
     fn serve(mut self, repo: &Repo, bell: (Sender<()>, Receiver<()>)) {
         let place = self.place.clone();
+        let ring = bell.0.clone();
+        // Where files cannot be watched the looks are enough.
+        let _acts = DirectoryWatch::of(self.managing.hand.path(), move || {
+            ring.send(()).ok();
+        });
         let mut watch = Watch::with_bell(repo, &place, bell);
         while !self.is_over.load(Ordering::Relaxed) {
-            let new = self.requests.try_iter().map(|(request, reply)| Open {
-                request,
-                reply,
-                since: Stopwatch::start(),
-                approval: None,
-                trouble: None,
-            });
+            let new = self.requests.try_iter().map(|(request, reply)| Open::new(false, request, reply));
             self.open.extend(new);
+            self.take_acts();
             let withdrawn = lock(&self.known).withdrawn.clone();
             self.open.retain(|one| !withdrawn.contains(&one.request.id));
             self.record_new(repo);
@@ -184,6 +214,35 @@ impl Answerer {
         }
     }
 
+    /// Takes the new questions of the hand.
+    fn take_acts(&mut self) {
+        for (name, ask) in self.managing.hand.asks() {
+            if Act::of_tool(&ask.tool.name, ask.tool.args.clone()).is_err()
+                || !self.taken.insert(name.clone())
+            {
+                continue;
+            }
+            let Managing { hand, stop } = self.managing.clone();
+            let request = Request {
+                id: format!("{ACT}{name}"),
+                tool: ask.tool,
+                context: ask.context,
+                carries_reason: true,
+                carries_args: true,
+            };
+            let reply = Reply::new(move |resolution| {
+                if resolution == Resolution::Parked {
+                    // The turn ends before the agent can go on.
+                    stop.call_off();
+                }
+                if let Err(error) = hand.answer(&name, &resolution.recorded()) {
+                    tracing::warn!(%error, "the answer to an agent was not written");
+                }
+            });
+            self.open.push(Open::new(true, request, reply));
+        }
+    }
+
     /// Records the requests that the ledger does not have. A refused one is denied; an unreachable remote is tried again.
     fn record_new(&mut self, repo: &Repo) {
         for mut one in std::mem::take(&mut self.open) {
@@ -191,7 +250,7 @@ impl Answerer {
                 self.open.push(one);
                 continue;
             }
-            match self.record(repo, &one.request) {
+            match self.record(repo, &one) {
                 Ok(id) => {
                     one.approval = Some(id);
                     self.open.push(one);
@@ -206,8 +265,8 @@ impl Answerer {
     }
 
     /// The approval of a request: one that is open, one with an answer that no turn has heard, or a new one.
-    fn record(&self, repo: &Repo, request: &Request) -> Result<ApprovalId, Refusal> {
-        let node = self.owner.node;
+    fn record(&self, repo: &Repo, one: &Open) -> Result<ApprovalId, Refusal> {
+        let (node, request) = (self.owner.node, &one.request);
         // A person decides by what the ledger shows. Nothing of it may be cut off.
         if serde_json::to_vec(&request.tool.args).is_ok_and(|text| text.len() > MAX_TEXT) {
             let message = format!(
@@ -218,7 +277,7 @@ impl Answerer {
             return Err(Refusal::new(Why::Usage, message));
         }
         let mut ledger = open(repo, self.owner.run)?;
-        let heard = lock(&self.known).ids();
+        let heard = if one.is_act { Vec::new() } else { lock(&self.known).ids() };
         let masks = Masks::of(repo, &ledger.tip().state.run.base_sha)?;
         let ask = Command::Ask {
             node,
@@ -258,7 +317,9 @@ impl Answerer {
             // The request may be withdrawn at the same time.
             let mut known = lock(&self.known);
             if !known.withdrawn.contains(&one.request.id) {
-                known.heard.insert(one.request.id.clone(), id);
+                if !one.is_act {
+                    known.heard.insert(one.request.id.clone(), id);
+                }
                 one.reply.send(resolution);
             }
         }

@@ -20,11 +20,17 @@
 //! | `gate` | its requests for approval |
 //! | `settle` | the operation that ends it |
 //! | [`staged`] | the acts of an agent in its turn |
+//! | `hand` | their files |
+//! | [`asks`] | those that a person has to approve |
+//! | [`added`] | files that an agent keeps |
 //! | `steer` | interrupts, resets and removes nodes, deletes runs |
 //! | [`recover`] | after an attempt that was cut off or interrupted |
 
+pub mod added;
+pub mod asks;
 mod carried;
 pub mod gate;
+mod hand;
 pub mod operate;
 mod permitted;
 pub mod recover;

@@ -166,7 +166,7 @@ impl Engine<'_> {
         let mut turn = over.turn.clone();
         match commands(ledger, node, &over.acts, op) {
             // They come first: the ids of what they make follow from their places.
-            Ok(mut acts) => {
+            Ok((mut acts, _)) => {
                 if let Some((context, _)) = &over.workspace {
                     self.carry(state, &mut acts, context);
                 }
@@ -181,7 +181,10 @@ impl Engine<'_> {
             }
         }
         all.extend(owed);
-        all.extend(over.artifacts.iter().cloned().map(Command::AddArtifact));
+        let has_failed = turn.as_ref().is_some_and(|turn| turn.status != TurnStatus::Completed);
+        // What the agent kept belongs to what it staged.
+        let artifacts = over.artifacts.iter().filter(|artifact| artifact.id.is_none() || !has_failed);
+        all.extend(artifacts.cloned().map(Command::AddArtifact));
         let turns = over.lost.iter().cloned().chain(turn);
         all.extend(turns.map(|turn| Command::EndTurn(Box::new(turn))));
         if let Some(why) = &over.halt {

@@ -1,32 +1,24 @@
-//! The acts of an agent in its turn: staged in files, and carried out by the operation that ends the turn (CONTRACT 22.6).
+//! The acts of an agent in its turn: staged in files, and carried out by the operation that ends the turn (CONTRACT 22.6,
+//! 22.14).
 //!
 //! Invariant: an act is checked when it is staged, and decided again at the end, as an act of its node. Of a turn that did
 //! not complete none takes effect.
 
-use std::path::{Path, PathBuf};
-
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use uuid::Uuid;
 
-use crate::fsutil;
-use crate::journal::directory::RunDirectory;
 use crate::ledger::Ledger;
-use crate::model::by::By;
+use crate::model::artifact::ArtifactKind;
 use crate::model::decide::{Command, EdgeSpec, NodeSpec, Op};
-use crate::model::edge::EdgeType;
-use crate::model::ids::{Alias, NodeId, OpId, ProviderName, TurnId};
+use crate::model::ids::{Alias, ArtifactId, FileName, NodeId, ProviderName, TurnId};
 use crate::model::message::Payload;
-use crate::model::node::Permissions;
-use crate::model::run::Limits;
+use crate::model::node::{CliPermissions, Permissions};
 use crate::model::state::State;
 use crate::workspace::refusal::{Refusal, Why};
 
-use crate::engine::{Engine, now};
-
-/// The directory of staged acts, below a run's, by turn.
-const HAND: &str = "hand";
-
-/// The most acts of one turn.
-const MOST: usize = 256;
+use super::hand::{Hand, MOST};
+use crate::engine::Engine;
 
 /// An act of an agent. Nodes are named by their aliases.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,34 +33,93 @@ pub enum Act {
     },
     /// It makes a node, and hands it work.
     Spawn {
-        /// Its short name.
-        alias: Alias,
-        /// A text for people.
-        label: String,
-        /// Its role.
-        role: String,
+        /// The node.
+        node: NewNode,
         /// The text of its role.
         role_text: Option<String>,
-        /// Its provider.
-        provider: ProviderName,
-        /// The model.
-        model: Option<String>,
-        /// Whether it has to ask.
-        permissions: Option<Permissions>,
-        /// Its first work.
-        message: Option<String>,
     },
     /// It makes an edge.
     Edge {
-        /// The sender.
-        from: Alias,
-        /// The receiver.
-        to: Alias,
-        /// Its type.
-        edge_type: Option<EdgeType>,
-        /// Its label.
-        label: Option<String>,
+        /// The edge.
+        edge: NewEdge,
     },
+    /// It keeps a file. The content is beside the act.
+    Artifact {
+        /// Its kind.
+        kind: ArtifactKind,
+        /// Its file name.
+        name: FileName,
+    },
+}
+
+/// A node that an agent makes: the arguments of `spawn_node`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NewNode {
+    /// Its short name.
+    pub alias: Alias,
+    /// Its role.
+    pub role: String,
+    /// Its provider.
+    pub provider: ProviderName,
+    /// A text for people. `None`: the alias.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The model. `None`: the provider's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Whether its tools are asked for. `None`: as for the node that makes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permissions: Option<CliPermissions>,
+    /// Its first work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// An edge that an agent makes: the arguments of `create_edge`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NewEdge {
+    /// The sender.
+    pub from: Alias,
+    /// The receiver.
+    pub to: Alias,
+}
+
+/// The names of acts in requests for approval.
+const SPAWN_NODE: &str = "spawn_node";
+const CREATE_EDGE: &str = "create_edge";
+
+impl Act {
+    /// The act as a tool with arguments, if it manages the run: people may have to approve it.
+    #[must_use]
+    pub fn managing(&self) -> Option<(&'static str, Map<String, Value>)> {
+        let (name, args) = match self {
+            Self::Spawn { node, .. } => (SPAWN_NODE, serde_json::to_value(node)),
+            Self::Edge { edge } => (CREATE_EDGE, serde_json::to_value(edge)),
+            Self::Handoff { .. } | Self::Artifact { .. } => return None,
+        };
+        match args {
+            Ok(Value::Object(args)) => Some((name, args)),
+            Ok(_) | Err(_) => None,
+        }
+    }
+
+    /// The act with these arguments, without the text of a role.
+    ///
+    /// # Errors
+    /// What is wrong with the arguments.
+    pub fn of_tool(name: &str, args: Map<String, Value>) -> Result<Self, String> {
+        let args = Value::Object(args);
+        let wrong = |error: serde_json::Error| error.to_string();
+        match name {
+            SPAWN_NODE => {
+                serde_json::from_value(args).map(|node| Self::Spawn { node, role_text: None }).map_err(wrong)
+            }
+            CREATE_EDGE => serde_json::from_value(args).map(|edge| Self::Edge { edge }).map_err(wrong),
+            _ => Err(format!("{name} is no act of an agent")),
+        }
+    }
 }
 
 /// An act that was staged.
@@ -78,74 +129,57 @@ pub struct Staged {
     pub number: usize,
 }
 
-/// The acts of a turn on this host.
-#[derive(Debug, Clone)]
-pub(super) struct Hand {
-    path: PathBuf,
-}
-
-impl Hand {
-    pub(super) fn of(directory: &RunDirectory, turn: TurnId) -> Self {
-        Self { path: directory.path().join(HAND).join(turn.to_string()) }
-    }
-
-    fn file(&self, number: usize) -> PathBuf {
-        self.path.join(format!("{number:04}.json"))
-    }
-
-    /// Makes the directory: acts of this node are taken from now on.
-    pub(super) fn open(&self, node: NodeId) -> std::io::Result<()> {
-        fsutil::create_private_dir_all(&self.path)?;
-        fsutil::replace_private(&self.lock(), node.to_string().as_bytes())
-    }
-
-    /// Whether the turn is one of this node.
-    fn is_of(&self, node: NodeId) -> bool {
-        fsutil::read_plain(self.lock()).is_ok_and(|owner| owner == node.to_string().as_bytes())
-    }
-
-    /// The lock of the acts. It contains the id of their node.
-    fn lock(&self) -> PathBuf {
-        self.path.join("lock")
-    }
-
-    /// Reads the acts, in their order. The error names a file that is none.
-    pub(super) fn read(&self) -> Result<Vec<Act>, String> {
-        let read = |path: &Path| {
-            let text = fsutil::read_plain(path).map_err(|error| error.to_string())?;
-            serde_json::from_slice(&text).map_err(|error| error.to_string())
-        };
-        let mut acts = Vec::new();
-        for number in 1..=MOST {
-            let path = self.file(number);
-            if path.symlink_metadata().is_err() {
-                break;
-            }
-            acts.push(read(&path).map_err(|why| format!("the staged act {number} cannot be read: {why}"))?);
-        }
-        Ok(acts)
-    }
-
-    /// Removes them.
-    pub(super) fn discard(&self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.path)
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            tracing::warn!(path = %self.path.display(), %error, "staged acts of a turn that has ended stay");
-        }
-    }
-}
-
 impl Engine<'_> {
     /// Stages an act of a node in its live turn on this host. It is refused now if it would be refused at the end.
-    pub fn stage(
+    pub fn stage(&self, ledger: &Ledger<'_>, of: (NodeId, TurnId), act: Act) -> Result<Staged, Refusal> {
+        self.stage_with(ledger, of, act, None)
+    }
+
+    /// Stages an act with the content of its artifact.
+    pub(super) fn stage_with(
         &self,
         ledger: &Ledger<'_>,
-        (node, turn): (NodeId, TurnId),
+        of: (NodeId, TurnId),
         act: Act,
+        content: Option<&[u8]>,
     ) -> Result<Staged, Refusal> {
+        let hand = self.hand(ledger, of)?;
+        let lock = hand.locked();
+        let _lock = lock.map_err(|error| Refusal::because("lock the staged acts", &error))?;
+        let acts = self.with(ledger, of.0, &hand, act)?.0;
+        let number = acts.len();
+        if let Some(act) = acts.last() {
+            let added = hand.add(number, act, content);
+            added.map_err(|error| Refusal::because("stage this", &error))?;
+        }
+        Ok(Staged { number })
+    }
+
+    /// The state of the run as the staged acts and this one would leave it. Nothing is staged.
+    pub fn admits(&self, ledger: &Ledger<'_>, of: (NodeId, TurnId), act: Act) -> Result<State, Refusal> {
+        let hand = self.hand(ledger, of)?;
+        Ok(self.with(ledger, of.0, &hand, act)?.1)
+    }
+
+    /// The state of the run as the staged acts of a live turn on this host would leave it, and their artifacts.
+    pub fn staged(
+        &self,
+        ledger: &Ledger<'_>,
+        of: (NodeId, TurnId),
+    ) -> Result<(State, Vec<(ArtifactId, ArtifactKind)>), Refusal> {
+        let acts = self.hand(ledger, of)?.read().map_err(|why| Refusal::new(Why::Failed, why))?;
+        let (_, state) = commands(ledger, of.0, &acts, &self.op_of_node(of.0)?)?;
+        let made = acts.iter().enumerate().filter_map(|(at, act)| match act {
+            Act::Artifact { kind, .. } => Some((artifact_id(of.1, at + 1), *kind)),
+            Act::Handoff { .. } | Act::Spawn { .. } | Act::Edge { .. } => None,
+        });
+        Ok((state, made.collect()))
+    }
+
+    /// The acts of a live turn of this node.
+    pub(super) fn hand(&self, ledger: &Ledger<'_>, (node, turn): (NodeId, TurnId)) -> Result<Hand, Refusal> {
         let hand = Hand::of(&self.directory(ledger.tip().state.run.id), turn);
-        if !hand.path.is_dir() {
+        if !hand.is_open() {
             let message = "this turn is not under way on this host; nothing was staged";
             return Err(Refusal::new(Why::Failed, message)
                 .hint("an agent calls this while its turn runs; a person uses `aynig orch chat`"));
@@ -155,8 +189,17 @@ impl Engine<'_> {
             return Err(Refusal::new(Why::Failed, message)
                 .hint("leave AYNIG_ORCH_NODE and AYNIG_ORCH_TURN as the turn has them"));
         }
-        let lock = fsutil::FileLock::acquire(&hand.lock());
-        let _lock = lock.map_err(|error| Refusal::because("lock the staged acts", &error))?;
+        Ok(hand)
+    }
+
+    /// The staged acts and this one, if it is not refused, and the state that they lead to.
+    fn with(
+        &self,
+        ledger: &Ledger<'_>,
+        node: NodeId,
+        hand: &Hand,
+        act: Act,
+    ) -> Result<(Vec<Act>, State), Refusal> {
         let mut acts = hand.read().map_err(|why| Refusal::new(Why::Failed, why))?;
         if acts.len() >= MOST {
             return Err(Refusal::new(
@@ -165,73 +208,76 @@ impl Engine<'_> {
             ));
         }
         acts.push(act);
-        let op = Op {
-            id: OpId::random(),
-            at: now()?,
-            by: By::Node { node, runner: self.repo.runner_id().to_owned() },
-        };
-        commands(ledger, node, &acts, &op).map_err(|refusal| Refusal {
+        let decided = commands(ledger, node, &acts, &self.op_of_node(node)?);
+        let (_, state) = decided.map_err(|refusal| Refusal {
             message: format!("{}; nothing was staged", refusal.message),
             ..refusal
         })?;
-        let number = acts.len();
-        let text = serde_json::to_vec(acts.last().expect("one was added")).unwrap_or_default();
-        fsutil::replace_private(&hand.file(number), &text)
-            .map_err(|error| Refusal::because("stage this", &error))?;
-        Ok(Staged { number })
+        Ok((acts, state))
     }
 }
 
-/// The commands of acts on the newest known state. A node that an act makes can be named by the next one.
+/// The id of the artifact that is made by the act with this number. It can be named before the turn has ended.
+pub(super) fn artifact_id(turn: TurnId, number: usize) -> ArtifactId {
+    Uuid::new_v5(&turn.uuid(), format!("artifact {number}").as_bytes()).into()
+}
+
+/// The commands of acts on the newest known state, and the state that they lead to. A node that an act makes can be named
+/// by the next one.
 pub(super) fn commands(
     ledger: &Ledger<'_>,
     node: NodeId,
     acts: &[Act],
     op: &Op,
-) -> Result<Vec<Command>, Refusal> {
+) -> Result<(Vec<Command>, State), Refusal> {
     let mut all: Vec<Command> = Vec::new();
     let mut state = ledger.tip().state.clone();
     for act in acts {
-        let more = match act {
+        let mut more = match act {
             Act::Handoff { to, payload } => {
                 vec![Command::HandOff { from: node, to: id_of(&state, to)?, payload: payload.clone() }]
             }
-            Act::Spawn { .. } => spawn(act),
-            Act::Edge { from, to, edge_type, label } => vec![Command::AddEdge(EdgeSpec {
+            Act::Spawn { node: new, role_text } => vec![spawn(&state, node, new, role_text.clone())],
+            Act::Edge { edge } => vec![Command::AddEdge(EdgeSpec {
                 id: None,
-                from: id_of(&state, from)?,
-                to: id_of(&state, to)?,
-                edge_type: *edge_type,
-                label: label.clone(),
+                from: id_of(&state, &edge.from)?,
+                to: id_of(&state, &edge.to)?,
+                edge_type: None,
+                label: None,
                 bidirectional: None,
             })],
+            // It is added with its content.
+            Act::Artifact { .. } => Vec::new(),
         };
-        all.extend(more);
+        all.append(&mut more);
         state = ledger.decide(&all, op)?.state;
-        if let Act::Spawn { alias, message: Some(message), .. } = act {
+        if let Act::Spawn { node: NewNode { alias, message: Some(message), .. }, .. } = act {
             let payload = Payload { message: message.clone(), ..Payload::default() };
             all.push(Command::HandOff { from: node, to: id_of(&state, alias)?, payload });
             state = ledger.decide(&all, op)?.state;
         }
     }
-    Ok(all)
+    Ok((all, state))
 }
 
-fn spawn(act: &Act) -> Vec<Command> {
-    let Act::Spawn { alias, label, role, role_text, provider, model, permissions, .. } = act else {
-        return Vec::new();
-    };
-    vec![Command::AddNode(Box::new(NodeSpec {
-        alias: Some(alias.clone()),
-        label: label.clone(),
-        role_template: role.clone(),
-        role_text: role_text.clone(),
-        provider: provider.clone(),
-        model: model.clone(),
+/// A new node is bound as the one that makes it.
+fn spawn(state: &State, parent: NodeId, new: &NewNode, role_text: Option<String>) -> Command {
+    let parent = state.nodes.get(&parent);
+    let permissions = parent.map(|parent| Permissions {
+        cli_permissions_mode: new.permissions.unwrap_or(parent.permissions.cli_permissions_mode),
+        ..parent.permissions
+    });
+    Command::AddNode(Box::new(NodeSpec {
+        alias: Some(new.alias.clone()),
+        label: new.label.clone().unwrap_or_else(|| new.alias.to_string()),
+        role_template: new.role.clone(),
+        role_text,
+        provider: new.provider.clone(),
+        model: new.model.clone(),
         capabilities: None,
-        permissions: *permissions,
-        limits: Limits::default(),
-    }))]
+        permissions,
+        limits: parent.map(|parent| parent.limits).unwrap_or_default(),
+    }))
 }
 
 /// The node with this alias.

@@ -24,20 +24,22 @@ use crate::model::decide::texts::cut;
 use crate::model::decide::{Command, EndedTurn, NewArtifact};
 use crate::model::ids::{ApprovalId, MessageId, StepId, TurnId};
 use crate::model::message::MAX_MESSAGE;
-use crate::model::node::{CliPermissions, Node};
+use crate::model::node::{CliPermissions, EdgeManagement, Node};
 use crate::model::step::{Opcode, Outcome, TurnStatus};
 use crate::model::time::Timestamp;
 use crate::orch::due::{Due, PAUSES, due};
 use crate::orch::prompt::{blocks, full};
-use crate::provider::{self, How, Ids, Posture, Provider, Turn};
+use crate::provider::{self, How, Ids, Posture, Provider, Tools, Turn};
 use crate::workspace::context::Context;
 use crate::workspace::refusal::{Refusal, Why};
 use crate::workspace::{Awaited, Begun, unsettled_words};
 
-use super::gate::{Asking, Owner, cannot_ask};
+use super::added::{added, record_added};
+use super::gate::{Asking, Managing, Owner, cannot_ask};
+use super::hand::Hand;
 use super::permitted::rules_of;
-use super::settle::{End, Over};
-use super::staged::{Act, Hand, commands};
+use super::settle::{End, Over, of_turn};
+use super::staged::{Act, commands};
 
 /// How long a turn waits for another one on this host, in seconds.
 const BESIDE: i64 = 5;
@@ -159,7 +161,7 @@ impl Engine<'_> {
         let hand = Hand::of(&self.directory(run.id), of.turn);
         hand.open(of.node.id).map_err(|error| Refusal::because("take what the agent stages", &error))?;
         let began = work.context.clone();
-        let ran = self.run_turn(&mut work, &of.node, (read, notes));
+        let ran = self.run_turn(&mut work, &of.node, (read, notes), &hand);
         let ended = ran.and_then(|ran| match ran {
             Ok(ran) => self.end_turn(work, of, (read, started, &began), (ran, &hand)),
             Err(why) => {
@@ -191,6 +193,7 @@ impl Engine<'_> {
         work: &mut Work<'_, '_>,
         node: &Node,
         (read, mut notes): (&[MessageId], Vec<String>),
+        hand: &Hand,
     ) -> Result<Result<Ran, String>, Refusal> {
         let state = &work.ledger.tip().state;
         let config = state.configs.get(&node.id);
@@ -201,7 +204,7 @@ impl Engine<'_> {
             Ok(provider) => provider,
             Err(why) => return Ok(Err(why)),
         };
-        let asking = match self.asking(work, node, &provider)? {
+        let asking = match self.asking(work, node, &provider, hand)? {
             Ok(asking) => asking,
             Err(why) => return Ok(Err(why)),
         };
@@ -222,6 +225,10 @@ impl Engine<'_> {
         let stirred = Stirred::new(&worktree);
         let changed = || stirred.has_changed();
         let environment: Vec<(OsString, OsString)> = self.step_environment(work, &run);
+        let tools = Tools {
+            program: self.program.clone(),
+            args: ["-C".into(), worktree.clone().into(), "orch".into(), "mcp".into()].to_vec(),
+        };
         reach(Point::AgentStarts);
         let ended = provider::run(&Turn {
             provider: &provider,
@@ -237,7 +244,8 @@ impl Engine<'_> {
             evidence: &evidence,
             changed: &changed,
             stop: &work.stop,
-            gate: asking.as_ref().map(Asking::gate),
+            gate: asking.as_ref().filter(|_| is_gated(node)).map(Asking::gate),
+            tools: Some(&tools),
             watchdog: Some(&self.watchdog),
         });
         reach(Point::AgentEnded);
@@ -255,22 +263,25 @@ impl Engine<'_> {
         Ok(Ok(Ran { ended, carried, heard }))
     }
 
-    /// Takes the requests of a gated node's program. The inner error says why this host cannot run it.
+    /// Takes the requests of a node's program and hand. The inner error says why this host cannot run it.
     fn asking(
         &self,
         work: &Work<'_, '_>,
         node: &Node,
         provider: &Provider,
+        hand: &Hand,
     ) -> Result<Result<Option<Asking>, String>, Refusal> {
-        if node.permissions.cli_permissions_mode == CliPermissions::Skip {
-            return Ok(Ok(None));
-        }
-        if !provider.can_ask() {
+        if is_gated(node) && !provider.can_ask() {
             return Ok(Err(cannot_ask(provider.name.as_str())));
+        }
+        let may = node.capabilities.edge_management != EdgeManagement::None;
+        if !is_gated(node) && !(may && node.permissions.agent_management_requires_approval) {
+            return Ok(Ok(None));
         }
         let run = work.ledger.tip().state.run.id;
         let owner = Owner { run, node: node.id, wait: self.approval_wait };
-        Asking::of(self.repo, work.ledger.place(), owner).map(|asking| Ok(Some(asking)))
+        let managing = Managing { hand: hand.clone(), stop: work.stop.clone() };
+        Asking::of(self.repo, work.ledger.place(), owner, managing).map(|asking| Ok(Some(asking)))
     }
 
     /// Ends a turn whose agent has ended: takes or saves its work, and records it.
@@ -368,9 +379,14 @@ impl Engine<'_> {
             return Ok(Vec::new());
         }
         let acts = hand.read()?;
+        let mut kept = acts.iter().enumerate().filter(|(_, act)| matches!(act, Act::Artifact { .. }));
+        if let Some((at, _)) = kept.find(|(at, _)| hand.content(at + 1).is_err()) {
+            return Err(format!("the file that it kept by its act {} is gone", at + 1));
+        }
         let refused = |refusal: Refusal| format!("what it staged cannot be carried out: {}", refusal.message);
         let op = self.op_of_node(of.node.id).map_err(refused)?;
         commands(work.ledger, of.node.id, &acts, &op).map_err(refused)?;
+        self.check_approved(work.ledger, of.node.id, &acts).map_err(refused)?;
         Ok(acts)
     }
 
@@ -436,10 +452,9 @@ impl Engine<'_> {
             written.map_err(|error| Refusal::because("write the changes of the turn", &error))?;
             recorder.add(Role::WorkspaceDiff, "diff.patch", "text/x-diff", true);
         }
-        if status != TurnStatus::Completed
-            && let Ok(acts) = hand.read()
-            && !acts.is_empty()
-        {
+        let acts = hand.read().unwrap_or_default();
+        record_added(&mut recorder, hand, &acts)?;
+        if status != TurnStatus::Completed && !acts.is_empty() {
             let text = serde_json::to_vec_pretty(&acts).unwrap_or_default();
             let written = recorder.write(Role::Staged, "staged.json", "application/json", false, &text);
             written.map_err(|error| unrecorded(&error))?;
@@ -453,10 +468,17 @@ impl Engine<'_> {
             policy_digest: None,
             provider: carried.provider.clone(),
         });
-        let files = files.map_err(|error| unrecorded(&error))?;
+        let mut files = files.map_err(|error| unrecorded(&error))?;
+        let kept = added(ledger, (of.node.id, of.turn), outcome, &over.acts, &mut files);
         let made = record::for_ledger(ledger, Some(of.node.id), outcome, &files);
-        Ok(made.into_iter().map(|(_, artifact)| super::settle::of_turn(artifact, of.turn)).collect())
+        let made = made.into_iter().map(|(_, artifact)| of_turn(artifact, of.turn));
+        Ok(made.chain(kept).collect())
     }
+}
+
+/// Whether the tools of a node are asked for.
+fn is_gated(node: &Node) -> bool {
+    node.permissions.cli_permissions_mode == CliPermissions::Gated
 }
 
 /// The posture of a node's program. One that may run no commands is started read-only.

@@ -20,7 +20,7 @@ const PIECE: u64 = 16 * 1024 * 1024;
 const DEPTH: usize = 8;
 
 /// Opens a regular file, and no link to one.
-pub(super) fn open(path: &Path) -> io::Result<File> {
+pub(in crate::engine) fn open(path: &Path) -> io::Result<File> {
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
     if file.metadata()?.is_file() {
@@ -30,7 +30,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Whether a path that is relative to `root` leads to a regular file below it, through directories alone.
-pub(super) fn is_below(root: &Path, path: &Path) -> bool {
+pub(in crate::engine) fn is_below(root: &Path, path: &Path) -> bool {
     let mut place = root.to_path_buf();
     let mut parts = path.components().peekable();
     while let Some(part) = parts.next() {

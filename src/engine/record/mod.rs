@@ -14,7 +14,7 @@
 //! | [`project`] | the files about the run as a whole |
 //! | `file` | masks files and measures them |
 
-mod file;
+pub(in crate::engine) mod file;
 pub mod manifest;
 pub mod project;
 pub mod role;
@@ -406,7 +406,8 @@ pub fn for_ledger(
             (size, sha256) = (content.size(), content.sha256().to_owned());
         }
         let media_type = filed.media_type.clone();
-        let artifact = NewArtifact { node, turn: None, kind: filed.kind, name, media_type, size, sha256 };
+        let artifact =
+            NewArtifact { id: None, node, turn: None, kind: filed.kind, name, media_type, size, sha256 };
         made.push((word.to_owned(), artifact));
     }
     made

@@ -10,7 +10,7 @@ use crate::provider::turn::files;
 const MAX_LOG: u64 = 256 * 1024;
 
 /// The longest content of any other file that goes into a ledger, in bytes.
-const MAX_FILE: u64 = 4 * 1024 * 1024;
+pub const MAX_FILE: u64 = 4 * 1024 * 1024;
 
 /// The role of a file in the step that made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -23,6 +23,8 @@ pub enum Role {
     PromptBlocks,
     /// The acts that an agent staged in a turn that failed.
     Staged,
+    /// A file that an agent kept in its turn.
+    Report,
     /// The replay of earlier turns for a new session.
     Contextpack,
     /// The output of the provider's program.
@@ -57,10 +59,11 @@ pub enum Role {
 
 impl Role {
     /// All roles.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::PromptBlocks,
         Self::Prompt,
         Self::Staged,
+        Self::Report,
         Self::Contextpack,
         Self::RunnerTranscript,
         Self::RunnerFinalResponse,
@@ -85,6 +88,7 @@ impl Role {
             Self::Prompt => "prompt",
             Self::PromptBlocks => "prompt.blocks",
             Self::Staged => "staged",
+            Self::Report => "report",
             Self::Contextpack => "contextpack",
             Self::RunnerTranscript => "runner_transcript",
             Self::RunnerFinalResponse => "runner_final_response",
@@ -128,6 +132,7 @@ impl Role {
             | Self::HarnessFixture
             | Self::PlannerDecision
             | Self::Staged
+            | Self::Report
             | Self::GateRequest
             | Self::GateOutcome => ArtifactKind::Report,
         }
@@ -138,6 +143,8 @@ impl Role {
     #[must_use]
     pub fn in_ledger(self, outcome: Outcome) -> Option<u64> {
         match self {
+            // It belongs to what the turn does, and of one that failed that is nothing.
+            Self::Report => (!has_failed(outcome)).then_some(MAX_FILE),
             Self::Prompt
             | Self::PromptBlocks
             | Self::Staged
@@ -206,6 +213,7 @@ mod tests {
             (Role::WorkspaceDiff, true, true),
             (Role::ValidationReport, true, true),
             (Role::PlannerDecision, true, true),
+            (Role::Report, true, false),
             (Role::GateRequest, true, true),
             (Role::RunnerTranscript, false, true),
             (Role::ValidationStderr, false, true),

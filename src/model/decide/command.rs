@@ -7,7 +7,8 @@ use crate::model::artifact::ArtifactKind;
 use crate::model::edge::EdgeType;
 use crate::model::event::WorkspaceChanged;
 use crate::model::ids::{
-    Alias, ApprovalId, EdgeId, FileName, MessageId, NodeId, ProviderName, RunId, Slug, StepId, TurnId,
+    Alias, ApprovalId, ArtifactId, EdgeId, FileName, MessageId, NodeId, ProviderName, RunId, Slug, StepId,
+    TurnId,
 };
 use crate::model::message::Payload;
 use crate::model::node::{Capabilities, NodeStatus, Permissions};
@@ -245,6 +246,8 @@ pub enum Halt {
 /// A new artifact. Its content lies in the ledger's `content/`, under its digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewArtifact {
+    /// Its id. `None`: made by the operation.
+    pub id: Option<ArtifactId>,
     /// Its node. `None` for a flow's.
     pub node: Option<NodeId>,
     /// Its turn.

@@ -3,10 +3,11 @@
 //! Invariant: a node gives another no more than it has, and an edge of a node's making touches only what its
 //! `edgeManagement` covers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::answers::close;
 use super::draft::{Draft, check_text};
+use super::refusal::MAX_MODEL;
 use super::runs::{MAX_LABEL, check_not_ended, touch};
 use super::waits;
 use super::{EdgeSpec, NodeEdit, NodeSpec, Refusal};
@@ -15,7 +16,7 @@ use crate::model::edge::{Edge, EdgeType, defaults};
 use crate::model::event::{
     Body, Configs, Configured, EdgeCreated, EdgeDeleted, NodeCreated, NodePatched, Plain,
 };
-use crate::model::ids::{Alias, EdgeId, NodeId};
+use crate::model::ids::{Alias, EdgeId, NodeId, ProviderName};
 use crate::model::node::{
     Capabilities, EdgeManagement, Node, NodeConfig, NodePatch, NodeStatus, Permissions, Provider, Session,
 };
@@ -29,6 +30,10 @@ pub(super) fn add_node(draft: &mut Draft<'_>, spec: &NodeSpec) -> Result<(), Ref
     check_text("the label", &spec.label, MAX_LABEL)?;
     check_text("the role", &spec.role_template, MAX_ROLE)?;
     let parent = draft.op.by.node().map(|node| draft.node(node).cloned()).transpose()?;
+    check_model(spec.model.as_deref())?;
+    if parent.is_some() {
+        check_provider(draft, &spec.provider)?;
+    }
     let (capabilities, permissions) = grants(spec, parent.as_ref())?;
     let limits = draft.state.run.limits;
     let depth = parent.as_ref().map_or(0, |parent| parent.depth + 1);
@@ -132,6 +137,29 @@ fn grants(spec: &NodeSpec, parent: Option<&Node>) -> Result<(Capabilities, Permi
     Ok((capabilities, permissions))
 }
 
+/// A node gives another one no program that no person has given a node of this run.
+fn check_provider(draft: &Draft<'_>, provider: &ProviderName) -> Result<(), Refusal> {
+    let known = draft.state.configs.values().map(|config| config.provider_name.clone());
+    let known: BTreeSet<ProviderName> = known.collect();
+    if known.contains(provider) {
+        return Ok(());
+    }
+    Err(Refusal::OtherProvider { provider: provider.clone(), known: known.into_iter().collect() })
+}
+
+/// A model is an argument of the provider's program, so it must not look like an option.
+fn check_model(model: Option<&str>) -> Result<(), Refusal> {
+    let is_legal = |model: &str| {
+        (1..=MAX_MODEL).contains(&model.len())
+            && !model.starts_with('-')
+            && !model.chars().any(char::is_control)
+    };
+    match model.filter(|model| !is_legal(model)) {
+        Some(model) => Err(Refusal::BadModel(model.chars().take(MAX_MODEL).collect())),
+        None => Ok(()),
+    }
+}
+
 fn alias(draft: &Draft<'_>, spec: &NodeSpec) -> Result<Alias, Refusal> {
     match &spec.alias {
         Some(alias) if draft.state.is_taken(alias) => Err(Refusal::AliasTaken(alias.clone())),
@@ -164,6 +192,7 @@ pub(super) fn set_node(draft: &mut Draft<'_>, id: NodeId, edit: &NodeEdit) -> Re
     if let Some((role, _)) = &edit.role {
         check_text("the role", role, MAX_ROLE)?;
     }
+    check_model(edit.model.as_ref().and_then(Option::as_deref))?;
     let patch = draft.node(id)?.difference(NodePatch {
         label: edit.label.clone(),
         role_template: edit.role.as_ref().map(|(role, _)| role.clone()),

@@ -174,7 +174,10 @@ pub(super) fn add_artifact(draft: &mut Draft<'_>, new: &NewArtifact) -> Result<A
         draft.node(node)?;
     }
     let artifact = Artifact {
-        id: draft.id("artifact"),
+        id: match new.id {
+            Some(id) => id,
+            None => draft.id("artifact"),
+        },
         run_id: draft.state.run.id,
         node_id: new.node,
         kind: new.kind,

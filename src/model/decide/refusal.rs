@@ -1,8 +1,11 @@
 //! Why a command is refused.
 
-use crate::model::ids::{Alias, ApprovalId, EdgeId, InvalidWord, NodeId};
+use crate::model::ids::{Alias, ApprovalId, EdgeId, InvalidWord, NodeId, ProviderName};
 use crate::model::run::RunStatus;
 use crate::model::state::Fault;
+
+/// The longest name of a model, in bytes.
+pub(super) const MAX_MODEL: usize = 128;
 
 /// A command that is not carried out. The texts are for people: what was refused, why, and what helps.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -96,6 +99,23 @@ pub enum Refusal {
         /// Capabilities, permissions or limits.
         what: &'static str,
     },
+    /// A node gives a provider that no node of the run has.
+    #[error(
+        "no node of this run has the provider {provider}: choose {}, or ask a person to make the node",
+        known.iter().map(ProviderName::as_str).collect::<Vec<_>>().join(" or ")
+    )]
+    OtherProvider {
+        /// The provider.
+        provider: ProviderName,
+        /// Those of the run.
+        known: Vec<ProviderName>,
+    },
+    /// The name of a model is none.
+    #[error(
+        "{0:?} is not a legal model: it has 1 to {most} bytes, no control characters, and no dash in front",
+        most = MAX_MODEL
+    )]
+    BadModel(String),
     /// A bound of the run is reached.
     #[error("the run is limited to {bound} {what}")]
     Limit {
@@ -112,6 +132,14 @@ pub enum Refusal {
         /// Its length.
         bytes: usize,
         /// The greatest length.
+        most: usize,
+    },
+    /// Too many artifacts.
+    #[error("a hand-off has {count} artifacts: it may have {most}; name the others in the message")]
+    Attached {
+        /// The number.
+        count: usize,
+        /// The greatest number.
         most: usize,
     },
     /// The request was answered otherwise.
@@ -198,8 +226,11 @@ impl Refusal {
             Self::Full { .. } => (Conflict, "inbox_full"),
             Self::NotAllowed { .. } => (Rule, "not_allowed"),
             Self::MoreThanItsOwn { .. } => (Rule, "more_than_its_own"),
+            Self::OtherProvider { .. } => (Rule, "other_provider"),
+            Self::BadModel(_) => (Rule, "bad_model"),
             Self::Limit { .. } => (Rule, "limit"),
             Self::Length { .. } => (Rule, "length"),
+            Self::Attached { .. } => (Rule, "attached"),
             Self::AnsweredOtherwise { .. } => (Conflict, "answered_otherwise"),
             Self::BadAnswer(_) => (Rule, "bad_answer"),
             Self::HasEnded(_) => (Conflict, "has_ended"),

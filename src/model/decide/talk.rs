@@ -7,7 +7,7 @@ use super::waits::waits;
 use crate::model::event::{Body, HandoffSent, MessageUser, NodePatched};
 use crate::model::ids::NodeId;
 use crate::model::message::{
-    Envelope, EnvelopeKind, Expectation, Item, MAX_MESSAGE, Payload, Role, UserMessage,
+    Envelope, EnvelopeKind, Expectation, Item, MAX_ATTACHED, MAX_MESSAGE, Payload, Role, UserMessage,
 };
 use crate::model::node::{Hold, NodePatch, NodeStatus, ORCHESTRATOR};
 
@@ -60,6 +60,22 @@ fn arrived(draft: &mut Draft<'_>, to: NodeId, by_person: bool) -> Result<(), Ref
     touch(draft)
 }
 
+/// A receiver reads all of a hand-off, so all of it has a bound.
+fn check_payload(payload: &Payload) -> Result<(), Refusal> {
+    check_text("the message", &payload.message, MAX_MESSAGE)?;
+    if let Some(structured) = &payload.structured {
+        let json = serde_json::to_string(structured).unwrap_or_default();
+        check_text("the structured data", &json, MAX_MESSAGE)?;
+    }
+    if let Some(reason) = payload.status.as_ref().and_then(|status| status.reason.as_deref()) {
+        check_text("the reason of the status", reason, MAX_MESSAGE)?;
+    }
+    match payload.artifacts.len() {
+        0..=MAX_ATTACHED => Ok(()),
+        count => Err(Refusal::Attached { count, most: MAX_ATTACHED }),
+    }
+}
+
 pub(super) fn hand_off(
     draft: &mut Draft<'_>,
     from: NodeId,
@@ -70,7 +86,7 @@ pub(super) fn hand_off(
         return Err(Refusal::PersonsOnly("hand work on for another"));
     }
     check_not_ended(draft)?;
-    check_text("the message", &payload.message, MAX_MESSAGE)?;
+    check_payload(payload)?;
     let (from_alias, to_alias) = (draft.alias(from)?, draft.alias(to)?);
     let edges = &draft.state.edges;
     if !edges.values().any(|edge| edge.permits(from, to)) {

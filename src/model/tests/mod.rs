@@ -108,7 +108,7 @@ impl Bench {
     }
 
     /// Adds an edge with the defaults of the roles.
-    pub(super) fn edge(&mut self, from: NodeId, to: NodeId) -> Result<Decided, Refusal> {
+    pub(crate) fn edge(&mut self, from: NodeId, to: NodeId) -> Result<Decided, Refusal> {
         self.run(Command::AddEdge(edge(from, to)))
     }
 }

@@ -190,6 +190,7 @@ fn work(state: &State, (kind, a, b, c): Dice, one: NodeId) -> Command {
             }))
         }
         15 => Command::AddArtifact(NewArtifact {
+            id: None,
             node: (a.is_multiple_of(2)).then_some(one),
             turn: (b.is_multiple_of(2)).then(|| TurnId::from(uuid::Uuid::from_u128(u128::from(c % 8)))),
             kind: ArtifactKind::Diff,
@@ -210,6 +211,7 @@ fn work(state: &State, (kind, a, b, c): Dice, one: NodeId) -> Command {
 fn ended_step(state: &State, node: NodeId, (a, b, c): (u8, u8, u8)) -> EndedStep {
     let usage = Usage { total_tokens: u64::from(a), ..Usage::default() };
     let artifact = NewArtifact {
+        id: None,
         node: None,
         turn: None,
         kind: ArtifactKind::Report,

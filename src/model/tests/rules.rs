@@ -11,7 +11,7 @@ use crate::model::decide::{
     StepStart, decide,
 };
 use crate::model::event::Body;
-use crate::model::ids::{Alias, ApprovalId, FileName, NodeId, OpId, StepId, TurnId};
+use crate::model::ids::{Alias, ApprovalId, FileName, NodeId, OpId, ProviderName, StepId, TurnId};
 use crate::model::message::{Expectation, Payload, ResponseSpec};
 use crate::model::node::{CliPermissions, NodeStatus, Permissions};
 use crate::model::run::{Limits, Mode, RunStatus, Usage};
@@ -146,6 +146,7 @@ fn edges_have_defaults_by_role_and_no_doubles() {
     assert!(!bench.state.edges.values().any(|edge| edge.from == top && edge.bidirectional));
 }
 
+/// CONTRACT 22.15
 #[test]
 fn a_node_gives_no_more_than_it_has() {
     let mut bench = Bench::new();
@@ -169,6 +170,18 @@ fn a_node_gives_no_more_than_it_has() {
         bench.run_as(top, add(spec("y", "r"))),
         Err(Refusal::MoreThanItsOwn { what: "limits", .. })
     ));
+    let other = |provider: &str, model: Option<&str>| NodeSpec {
+        provider: ProviderName::parse(provider).unwrap(),
+        model: model.map(str::to_owned),
+        limits,
+        ..spec("z", "r")
+    };
+    assert!(matches!(bench.run_as(top, add(other("codex", None))), Err(Refusal::OtherProvider { .. })));
+    for model in ["-x", "", "a\nb", &"x".repeat(129)] {
+        assert!(matches!(bench.run_as(top, add(other("claude", Some(model)))), Err(Refusal::BadModel(_))));
+    }
+    bench.run(add(NodeSpec { limits: Limits::default(), ..other("codex", Some("m[1]")) })).unwrap();
+    bench.run_as(top, add(NodeSpec { alias: None, ..other("codex", None) })).unwrap();
     assert!(matches!(bench.run_as(top, Command::RemoveNode(plain)), Err(Refusal::PersonsOnly(_))));
     assert!(matches!(bench.run_as(top, status(RunStatus::Paused)), Err(Refusal::PersonsOnly(_))));
 }
@@ -554,6 +567,7 @@ fn the_artifacts_of_a_step_are_in_its_file() {
     let id = StepId::parse("plan").unwrap();
     bench.run(Command::StartStep(StepStart { id, opcode: Opcode::RunAgent, started_at: None })).unwrap();
     let artifact = NewArtifact {
+        id: None,
         node: None,
         turn: None,
         kind: ArtifactKind::Report,

@@ -54,6 +54,7 @@ fn a_secret_in_any_text_is_found() {
         session: None,
     };
     let artifact = NewArtifact {
+        id: None,
         node: None,
         turn: None,
         kind: ArtifactKind::Log,

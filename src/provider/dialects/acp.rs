@@ -11,7 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::held::{self, Held};
-use super::{Dialect, Out, Rpc, Task, id_text, map_of, number, plain, rpc, some_text, text_of, weigh};
+use super::{
+    Dialect, Out, Rpc, SERVER, Task, id_text, map_of, number, plain, rpc, some_text, text_of, weigh,
+};
 use crate::model::approval::Tool;
 use crate::model::run::Usage;
 use crate::provider::event::{End, Event};
@@ -169,7 +171,10 @@ impl Acp {
         out.events
             .extend(result.get("agentInfo").and_then(|info| some_text(info, "version")).map(Event::Version));
         let directory = self.task.directory.to_string_lossy();
-        let mut params = json!({"cwd": directory, "mcpServers": []});
+        let servers: Vec<Value> = (self.task.server().into_iter())
+            .map(|(program, args)| json!({"name": SERVER, "command": program, "args": args, "env": []}))
+            .collect();
+        let mut params = json!({"cwd": directory, "mcpServers": servers});
         let can_load =
             result.pointer("/agentCapabilities/loadSession").and_then(Value::as_bool) == Some(true);
         let can_resume = result.pointer("/agentCapabilities/sessionCapabilities/resume").is_some();

@@ -13,8 +13,8 @@ use serde_json::{Map, Value, json};
 
 use super::held::Held;
 use super::{
-    DENIED, Dialect, NOBODY, Out, REFUSED, Task, UNANSWERED, id_text, map_of, number, object, shortened,
-    some_text, text_of, weigh,
+    DENIED, Dialect, NOBODY, Out, REFUSED, SERVER, Task, UNANSWERED, id_text, map_of, number, object,
+    shortened, some_text, text_of, weigh,
 };
 use crate::model::approval::Tool;
 use crate::model::run::Usage;
@@ -108,6 +108,12 @@ pub(super) fn args(task: &Task) -> Vec<String> {
     args.extend(task.posture.claude(task.is_gated).into_iter().map(str::to_owned));
     if let Some(model) = &task.model {
         args.extend(["--model".to_owned(), model.clone()]);
+    }
+    if let Some((program, rest)) = task.server() {
+        let server = json!({"type": "stdio", "command": program, "args": rest});
+        let config = json!({"mcpServers": {SERVER: server}}).to_string();
+        args.extend(["--mcp-config".to_owned(), config]);
+        args.extend(["--allowedTools".to_owned(), format!("mcp__{SERVER}__*")]);
     }
     if let Some(session) = &task.session {
         args.extend(["--resume".to_owned(), session.clone()]);
@@ -292,6 +298,10 @@ impl Claude {
 
     /// With a gate each tool asks, so those that only read in the directory must be told apart.
     fn wish(&self, tool: &Tool) -> Wish {
+        let server = tool.name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__"));
+        if server.is_some_and(|(server, _)| self.task.is_own_server(server)) {
+            return Wish::Read;
+        }
         let is_near = |key: &str| {
             let text = tool.args.get(key).filter(|value| !value.is_null()).map(Value::as_str);
             text.is_none_or(|path| path.is_some_and(|path| is_inside(path, &self.task.directory)))

@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::held::Held;
-use super::{Dialect, Out, Rpc, Task, id_text, map_of, number, plain, rpc, some_text, text_of, weigh};
+use super::{
+    Dialect, Out, Rpc, SERVER, Task, id_text, map_of, number, plain, rpc, some_text, text_of, weigh,
+};
 use crate::flow::document::Execution;
 use crate::model::approval::Tool;
 use crate::model::run::Usage;
@@ -132,7 +134,11 @@ impl Codex {
         if let Some(model) = &self.task.model {
             params.insert("model".to_owned(), model.clone().into());
         }
-        if let Some(config) = config {
+        let mut config = config.unwrap_or_default();
+        if let Some((program, args)) = self.task.server() {
+            config["mcp_servers"][SERVER] = json!({"command": program, "args": args});
+        }
+        if !config.is_null() {
             params.insert("config".to_owned(), config);
         }
         let method = if let Some(session) = &self.task.session {
@@ -401,7 +407,11 @@ impl Codex {
         };
         let found = self.items.iter().find(|(_, item)| is_it(item));
         let id = found.map(|(id, _)| id.clone()).unwrap_or_default();
-        let wish = if is_tool { Wish::Other } else { Wish::Person };
+        let wish = match is_tool {
+            true if self.task.is_own_server(server) => Wish::Read,
+            true => Wish::Other,
+            false => Wish::Person,
+        };
         let name = if is_tool { full_name(server, name) } else { "elicitation".to_owned() };
         (Tool { id, name, args }, wish, some_text(params, "message"))
     }

@@ -17,12 +17,16 @@ use std::path::PathBuf;
 use serde_json::{Map, Value};
 
 use self::held::{Held, Place};
+use super::environment::server;
 use super::event::{End, Event};
 use super::gate::{Request, Resolution};
 use super::name::Kind;
 use super::policy::{Verdict, Wish};
 use super::turn::{Posture, Question, Turn};
 use crate::model::approval::{Answer, Tool};
+
+/// The name of the turn's server of tools.
+const SERVER: &str = "aynig";
 
 /// The facts about a turn that a dialect needs.
 #[derive(Debug, Clone)]
@@ -34,6 +38,8 @@ pub(crate) struct Task {
     pub(crate) is_gated: bool,
     pub(crate) model: Option<String>,
     pub(crate) session: Option<String>,
+    /// The command line of the turn's server of tools.
+    pub(crate) tools: Option<Vec<String>>,
     pub(crate) run: String,
     pub(crate) node: String,
     pub(crate) turn: String,
@@ -48,10 +54,21 @@ impl Task {
             is_gated: turn.gate.is_some(),
             model: turn.model.map(str::to_owned).or_else(|| turn.provider.model.clone()),
             session: turn.session.map(str::to_owned),
+            tools: server(turn),
             run: turn.ids.run.to_owned(),
             node: turn.ids.node.to_owned(),
             turn: turn.ids.turn.to_owned(),
         }
+    }
+
+    /// The program and the arguments of the turn's server of tools.
+    fn server(&self) -> Option<(&str, &[String])> {
+        self.tools.as_deref()?.split_first().map(|(program, args)| (program.as_str(), args))
+    }
+
+    /// Whether a tool is one of that server. It does what is staged, and asks by itself for the rest.
+    fn is_own_server(&self, name: &str) -> bool {
+        self.tools.is_some() && name == SERVER
     }
 
     /// The prompt as text.

@@ -42,6 +42,7 @@ fn task(approval: Approval) -> Task {
         is_gated: false,
         model: None,
         session: None,
+        tools: None,
         run: "r".to_owned(),
         node: "n".to_owned(),
         turn: "t".to_owned(),
@@ -302,6 +303,45 @@ fn the_model_is_chosen() {
     );
     let out = play(Kind::Codex, named, &stream("codex-resumed"));
     assert!(String::from_utf8(out.writes.concat()).expect("UTF-8").contains(r#""model":"m-1""#));
+}
+
+/// CONTRACT 22.17
+#[test]
+fn each_program_gets_the_tools_of_the_turn() {
+    let line = ["env", "-i", "A=b", "/bin/aynig", "orch", "mcp"].map(str::to_owned).to_vec();
+    let with = |is_gated| Task { tools: Some(line.clone()), is_gated, ..task(Approval::FailOnPrompt) };
+    let text = |out: &Out| String::from_utf8(out.writes.concat()).expect("UTF-8");
+    let given = args(Kind::Claude, &with(false));
+    let config =
+        given.iter().position(|arg| arg == "--mcp-config").map(|at| &given[at + 1]).expect("it is given");
+    let config: serde_json::Value = serde_json::from_str(config).expect("JSON");
+    let server = &config["mcpServers"]["aynig"];
+    assert_eq!(server["command"], "env");
+    assert_eq!(server["args"], serde_json::json!(line[1..]));
+    assert!(given.join(" ").contains("--allowedTools mcp__aynig__*"));
+    assert!(!args(Kind::Claude, &task(Approval::FailOnPrompt)).join(" ").contains("mcp"));
+
+    let codex = text(&play(Kind::Codex, with(false), br#"{"id":1,"result":{}}"#));
+    assert!(codex.contains(r#""mcp_servers":{"aynig":{"command":"env","args":["-i","A=b""#), "{codex}");
+    let acp = br#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}"#;
+    let acp = text(&play(Kind::Acp, with(false), acp));
+    assert!(acp.contains(r#""mcpServers":[{"name":"aynig","command":"env","args":["-i""#), "{acp}");
+
+    // They are not asked for: what they do is staged.
+    let ask = |tool: &str| {
+        format!(
+            r#"{{"type":"control_request","request_id":"q","request":{{"subtype":"can_use_tool","tool_name":"{tool}","tool_use_id":"t","input":{{}}}}}}"#
+        )
+    };
+    for (tool, task, allowed) in [
+        ("mcp__aynig__handoff", with(true), true),
+        ("mcp__aynig__handoff", with(false), true),
+        ("mcp__aynig_x__handoff", with(true), false),
+        ("mcp__aynig__handoff", Task { is_gated: true, ..task(Approval::FailOnPrompt) }, false),
+    ] {
+        let out = play(Kind::Claude, task, ask(tool).as_bytes());
+        assert_eq!(text(&out).contains(r#""behavior":"allow""#), allowed, "{tool}: {}", text(&out));
+    }
 }
 
 /// CONTRACT 19.5

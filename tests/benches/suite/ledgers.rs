@@ -184,6 +184,7 @@ fn one_turn(ledger: &mut Ledger<'_>, node: NodeId, number: usize) {
     let this = op();
     let turn = this.id.derive("turn", number);
     let artifact = NewArtifact {
+        id: None,
         node: Some(node),
         turn: Some(turn),
         kind: ArtifactKind::Transcript,

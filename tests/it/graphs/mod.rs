@@ -2,6 +2,7 @@
 
 pub(crate) mod approvals;
 mod carried;
+pub(crate) mod hand;
 mod hosts;
 pub(super) mod people;
 mod turns;

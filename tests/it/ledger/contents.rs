@@ -15,6 +15,7 @@ use super::{Repo, new_run, op, open, run_with_node};
 
 fn artifact(kind: ArtifactKind, size: u64, sha256: &str) -> Command {
     Command::AddArtifact(NewArtifact {
+        id: None,
         node: None,
         turn: None,
         kind,

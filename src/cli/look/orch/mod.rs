@@ -43,6 +43,10 @@ pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
         | OrchVerb::Deny(_)
         | OrchVerb::Chat(_)
         | OrchVerb::Handoff(_)
+        | OrchVerb::Spawn(_)
+        | OrchVerb::Artifact(_)
+        | OrchVerb::Roster(_)
+        | OrchVerb::Mcp
         | OrchVerb::Turn
         | OrchVerb::Recover => unreachable!("they change runs"),
     }

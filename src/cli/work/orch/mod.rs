@@ -1,13 +1,13 @@
 //! `aynig orch`: changes graphs, carries out the turns of their nodes, and hands the verbs that only show on to
 //! [`crate::cli::look::orch`].
 
+mod hand;
 mod nodes;
 
 use serde_json::json;
 
 use aynig::git::Repo;
 use aynig::model::decide::Decided;
-use aynig::model::message::Expectation;
 use aynig::model::run::{GlobalMode, RunStatus};
 use aynig::ops::app::App;
 use aynig::ops::approvals;
@@ -20,7 +20,7 @@ use aynig::ops::runs;
 
 use super::flow_runs::{attempt, found, opened};
 use crate::cli::args::{
-    Expects, Orch, OrchChat, OrchCreate, OrchEdgeVerb, OrchHandoff, OrchRunVerb, OrchVerb, Phase,
+    Orch, OrchArtifactVerb, OrchChat, OrchCreate, OrchEdgeVerb, OrchRunVerb, OrchVerb, Phase,
 };
 use crate::cli::exit::Exit;
 use crate::cli::look::orch as look;
@@ -54,17 +54,26 @@ pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
         },
         OrchVerb::Node(node) => nodes::run(app, &repo, node, json),
         OrchVerb::Edge(edge) => match &edge.verb {
-            OrchEdgeVerb::Add(options) => {
-                let run = found(&repo, &options.run_name)?;
-                changed(&graphs::add_edge(&engine()?, run, &options.from, &options.to)?, json)
-            }
+            OrchEdgeVerb::Add(options) => match options.ends.as_slice() {
+                [from, to] => {
+                    let run = found(&repo, &options.run_name)?;
+                    changed(&graphs::add_edge(&engine()?, run, from, to)?, json)
+                }
+                ends => hand::add_edge(app, &options.run_name, ends.first().map_or("", String::as_str)),
+            },
             OrchEdgeVerb::Remove(options) => {
                 let run = found(&repo, &options.run_name)?;
                 changed(&graphs::remove_edge(&engine()?, run, &options.edge)?, json)
             }
         },
         OrchVerb::Chat(options) => chat(app, &repo, options, json),
-        OrchVerb::Handoff(options) => hand_off(app, &repo, options),
+        OrchVerb::Handoff(options) => hand::hand_off(app, options),
+        OrchVerb::Spawn(options) => hand::spawn(app, options),
+        OrchVerb::Artifact(artifact) => match &artifact.verb {
+            OrchArtifactVerb::Add(options) => hand::add_artifact(app, options),
+        },
+        OrchVerb::Mcp => hand::serve(app),
+        OrchVerb::Roster(options) => hand::roster(app, options, json),
         OrchVerb::Approve(one) => {
             asked(&repo)?;
             changed(&approvals::approve(&engine()?, &one.id, one.args.as_deref())?, json)
@@ -133,18 +142,6 @@ fn chat(app: &App, repo: &Repo, options: &OrchChat, json: bool) -> Result<Exit, 
     };
     let run = found(repo, &options.run_name)?;
     changed(&graphs::chat(&opened(app, repo)?, run, to, (text, options.interrupt))?, json)
-}
-
-fn hand_off(app: &App, repo: &Repo, options: &OrchHandoff) -> Result<Exit, Error> {
-    let expectation = match options.expect {
-        Expects::None => Expectation::None,
-        Expects::Optional => Expectation::Optional,
-        Expects::Required => Expectation::Required,
-    };
-    let answers = (expectation, options.reply_to.as_deref());
-    let staged = graphs::hand_off(&opened(app, repo)?, &options.to, &options.message, answers)?;
-    ui::answer_json(&json!({ "id": staged.number, "staged": true }));
-    Ok(Exit::Done)
 }
 
 /// Prints the run after an operation.

@@ -61,6 +61,7 @@ fn settings(given: &NodeSettings) -> Settings<'_> {
             Permits::Skip => CliPermissions::Skip,
             Permits::Gated => CliPermissions::Gated,
         }),
+        management_approval: given.management_approval,
         edge_management: given.edge_management.map(|which| match which {
             Manages::None => EdgeManagement::None,
             Manages::Own => EdgeManagement::Own,
