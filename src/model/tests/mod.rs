@@ -3,6 +3,7 @@
 mod names;
 mod properties;
 mod rules;
+mod spawn;
 mod texts;
 mod waits;
 

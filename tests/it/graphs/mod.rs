@@ -1,6 +1,7 @@
 //! Graphs on the real binary: messages, turns, hand-offs, and what a crash leaves.
 
 pub(crate) mod approvals;
+mod asked;
 mod carried;
 pub(crate) mod hand;
 mod hosts;
