@@ -27,6 +27,9 @@ const INTERRUPT: u64 = 4;
 /// The first message into the turn. Later ones have the numbers after it.
 const STEER: u64 = 5;
 
+/// The longest call of a tool of ours, in seconds. It waits for people as long as the turn does.
+const TOOL_SECONDS: u64 = 24 * 60 * 60;
+
 /// The most items that are remembered until they are asked about.
 const MOST_ITEMS: usize = 256;
 
@@ -136,7 +139,9 @@ impl Codex {
         }
         let mut config = config.unwrap_or_default();
         if let Some((program, args)) = self.task.server() {
-            config["mcp_servers"][SERVER] = json!({"command": program, "args": args});
+            config["mcp_servers"][SERVER] = json!({
+                "command": program, "args": args, "tool_timeout_sec": TOOL_SECONDS,
+            });
         }
         if !config.is_null() {
             params.insert("config".to_owned(), config);

@@ -157,3 +157,53 @@ echo done"#;
     );
     assert_eq!(aliases(&graph), ["top"]);
 }
+
+/// CONTRACT 22.5, 22.15
+#[test]
+fn a_question_outlives_the_runner_that_asked_it() {
+    let graph = managed(ASKS, true);
+    graph.repo.git(["config", "aynig.approvalWaitSeconds", "600"]);
+    graph.ok(&["chat", "RUN", "top", "go"]);
+    let mut runner = super::people::live(&graph.repo);
+    wait_until("the request is there", || !requests(&graph).is_empty());
+    runner.kill().expect("it is killed");
+    runner.wait().expect("it ends");
+    graph.ok(&["approve", requests(&graph)[0]["id"].as_str().expect("an id")]);
+    for offset in ["600", "1200", "1800"] {
+        let mut later = graph.repo.aynig_command();
+        later.args(["run", "--drain"]).env("AYNIG_CLOCK_OFFSET_SECONDS", offset);
+        later.output().expect("it runs");
+    }
+    assert_eq!(aliases(&graph), ["kid", "top"], "{:?}", graph.events(&["turn.status"]));
+    assert_eq!(graph.events(&["approval.requested"]).len(), 1, "it was asked once");
+    graph.assert_read_once(0);
+    graph.ok(&["doctor", "RUN"]);
+}
+
+/// CONTRACT 22.15
+#[test]
+fn another_clone_approves_and_carries_out_what_an_agent_made() {
+    let hub = Repo::new();
+    let bare = hub.beside("hub.git");
+    let path = bare.to_str().expect("UTF-8");
+    hub.git(["clone", "-q", "--bare", ".", path]);
+    let [first, second] = ["first", "second"].map(|name| {
+        let host = super::hosts::host(path, name, ASKS);
+        host.git(["config", "aynig.approvalWaitSeconds", "600"]);
+        host
+    });
+    let graph = Graph::of(first, &[]);
+    let words = ["node", "add", "RUN", "top", "--role", "orchestrator", "--provider", "scripted"];
+    graph.ok(&[&words[..], &["--permissions", "skip"]].concat());
+    graph.ok(&["chat", "RUN", "top", "go"]);
+    let other = Graph { repo: second, slug: graph.slug.clone() };
+    let mut runner = super::people::live(&graph.repo);
+    wait_until("the request is there", || !requests(&other).is_empty());
+    other.ok(&["approve", requests(&other)[0]["id"].as_str().expect("an id")]);
+    assert!(runner.wait().expect("it ends").success());
+    other.drain();
+    let turns = other.turns();
+    assert_eq!(turns, ["top completed", "kid completed"], "{:?}", other.events(&["turn.status"]));
+    other.assert_read_once(0);
+    assert_eq!(aliases(&other), ["kid", "top"]);
+}

@@ -418,6 +418,25 @@ fn the_hand_is_for_agents() {
     assert!(ways(&graph).is_empty());
 }
 
+/// CONTRACT 22.6, 22.14
+#[test]
+fn staged_hand_offs_count_for_the_bound_of_an_edge() {
+    let script = r#"
+case $prompt in *"the agent a "*) ;; *) echo done; exit ;; esac
+for number in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17; do
+    "$AYNIG_BIN" orch handoff --to b --message "$number" >>said 2>&1; echo "code-$number $?" >>said
+done
+echo done"#;
+    let graph = Graph::new(script, &["a", "b"]);
+    graph.ok(&["edge", "add", "RUN", "a", "b"]);
+    graph.ok(&["chat", "RUN", "a", "go"]);
+    graph.drain();
+    let said = file_of(&graph, "a", "said");
+    assert_said(&said, &["code-16 0", "code-17 1", "b has 16 unread hand-offs from a"]);
+    assert_eq!(graph.events(&["handoff.sent"]).len(), 16);
+    graph.assert_read_once(0);
+}
+
 /// CONTRACT 22.17
 #[test]
 fn the_hand_is_a_server_of_tools() {
