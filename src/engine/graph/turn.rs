@@ -274,8 +274,9 @@ impl Engine<'_> {
         if is_gated(node) && !provider.can_ask() {
             return Ok(Err(cannot_ask(provider.name.as_str())));
         }
-        let may = node.capabilities.edge_management != EdgeManagement::None;
-        if !is_gated(node) && !(may && node.permissions.agent_management_requires_approval) {
+        let manages = node.capabilities.edge_management != EdgeManagement::None
+            && node.permissions.agent_management_requires_approval;
+        if !is_gated(node) && !manages {
             return Ok(Ok(None));
         }
         let run = work.ledger.tip().state.run.id;

@@ -92,7 +92,8 @@ fn a_wait_ends_by_its_answer_alone() {
 /// CONTRACT 22.22
 #[test]
 fn those_who_wait_hear_that_no_answer_comes() {
-    let cases: [(&str, fn(&mut Bench, NodeId)); 6] = [
+    type Case = (&'static str, fn(&mut Bench, NodeId));
+    let cases: [Case; 6] = [
         ("b was removed before it read", |bench, b| {
             bench.run(Command::RemoveNode(b)).unwrap();
         }),
