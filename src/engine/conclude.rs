@@ -13,17 +13,19 @@ use crate::flow::verdict::{status, verdict};
 use crate::git::RefChange;
 use crate::ledger::{Ledger, LedgerError};
 use crate::model::by::By;
-use crate::model::decide::{Command, EndedStep, Halt, Refusal as Rule, RunEdit, StepStart};
+use crate::model::decide::{Command, EndedStep, Refusal as Rule, RunEdit, StepStart};
 use crate::model::ids::StepId;
+use crate::model::limits::number;
 use crate::model::run::{RunStatus, Verdict};
 use crate::model::state::State;
 use crate::model::step::{Opcode, Outcome, Step};
+use crate::model::trace::Halted;
 use crate::words::{error_chain, shortened};
 use crate::workspace::context::Context;
 use crate::workspace::refusal::{Refusal, Why};
 
 use super::driver::{DONE, Driver, GATE, Next, STEP};
-use super::limits::{halted, number, paused};
+use super::limits::{halted, paused};
 use super::question::{request, required};
 use super::record;
 use super::{Engine, Moved, remote_of};
@@ -277,9 +279,9 @@ pub(super) fn follow_up(flow: &Flow, state: &State) -> (Vec<Command>, Next) {
         Due::Answer { step, number } => return (Vec::new(), gate(state, &step.id, number)),
         Due::Exhausted { step, visits } => {
             let bound = number(step.max_visits);
-            let halt =
-                Halt::Limit { limit: format!("max_visits of {}", step.id), value: number(visits), bound };
-            return paused(state, halt, format!("{} was entered {visits} times", step.id));
+            let limit = format!("max_visits of {}", step.id);
+            let cause = Halted::Limit { node_id: None, limit, value: number(visits), bound };
+            return paused(state, cause, format!("{} was entered {visits} times", step.id));
         }
         Due::End(stop) => {
             let verdict = verdict(state);

@@ -9,10 +9,12 @@ use serde_json::{Map, json};
 
 use crate::flow::document::Flow;
 use crate::flow::rounds::{Round, stuck};
-use crate::model::decide::{Command, Halt, RunEdit};
+use crate::model::decide::Command;
+use crate::model::limits::number;
 use crate::model::run::Usage;
 use crate::model::state::State;
 use crate::model::step::{Opcode, Step};
+use crate::model::trace::Halted;
 
 use super::driver::{GATE, Next};
 
@@ -30,7 +32,8 @@ pub(super) fn halted(flow: &Flow, state: &State) -> Option<(Vec<Command>, Next)>
     for (limit, bound, value) in reached {
         if let Some(bound) = bound.filter(|bound| value >= *bound) {
             let why = format!("the limit {limit} of {bound} was reached");
-            return Some(paused(state, Halt::Limit { limit: limit.to_owned(), value, bound }, why));
+            let cause = Halted::Limit { node_id: None, limit: limit.to_owned(), value, bound };
+            return Some(paused(state, cause, why));
         }
     }
     let rounds = rounds(state);
@@ -43,21 +46,16 @@ pub(super) fn halted(flow: &Flow, state: &State) -> Option<(Vec<Command>, Next)>
         ("tree".to_owned(), json!(last.tree)),
     ]);
     let why = format!("{} goes round in circles", last.step);
-    Some(paused(state, Halt::Stalled(evidence), why))
+    Some(paused(state, Halted::Stalled { evidence }, why))
 }
 
 /// The commands and the state that pause a run.
-pub(super) fn paused(state: &State, halt: Halt, why: String) -> (Vec<Command>, Next) {
+pub(super) fn paused(state: &State, cause: Halted, why: String) -> (Vec<Command>, Next) {
     let wait = format!("{why}: `aynig flow resume {}`", state.run.slug);
-    let edit = RunEdit { waiting_for: Some(Some(wait.clone())), ..RunEdit::default() };
+    let halt = Command::Halt { cause, waits_for: wait.clone() };
     let next =
         Next { state: GATE, subject: format!("flow-gate: {why}"), waits_for: Some(wait), ..Next::default() };
-    (vec![Command::Halt(halt), Command::SetRun(edit)], next)
-}
-
-pub(super) fn number(value: u64) -> f64 {
-    // Limits are far below 2^32 in whole units; what is above only has to be large.
-    u32::try_from(value).map_or(f64::MAX, f64::from)
+    (vec![halt], next)
 }
 
 /// The steps that limits count.

@@ -122,6 +122,8 @@ pub struct Engine<'a> {
     pub lease_seconds: u64,
     /// How long a turn waits for the answer to a request: `aynig.approvalWaitSeconds`.
     pub approval_wait: Duration,
+    /// How many turns without progress pause a graph: `aynig.stallRepeats`.
+    pub stall_repeats: usize,
     /// The providers of this host.
     pub providers: Box<Providers<'a>>,
     /// The command lines of validators: `aynig.validator.<name>`.

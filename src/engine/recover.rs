@@ -13,12 +13,13 @@ use crate::contract::unable::{handed_back, reason, unable};
 use crate::flow::document::{Flow, Step};
 use crate::flow::due::{Due, due, route, times_cut_off};
 use crate::ledger::{Ledger, Masks};
-use crate::model::decide::{Command, EndedStep, Halt, NewArtifact};
+use crate::model::decide::{Command, EndedStep, NewArtifact};
 use crate::model::ids::StepId;
 use crate::model::run::{RunStatus, Usage};
 use crate::model::state::State;
 use crate::model::step::{Opcode, Outcome, Record};
 use crate::model::time::Timestamp;
+use crate::model::trace::Halted;
 use crate::workspace::Awaited;
 use crate::workspace::refusal::{Refusal, Why};
 
@@ -84,7 +85,7 @@ impl Engine<'_> {
             return Ok(None);
         }
         let evidence = Map::from_iter([("unable".to_owned(), json!(why))]);
-        let (commands, _) = paused(state, Halt::Stalled(evidence), why.to_owned());
+        let (commands, _) = paused(state, Halted::Stalled { evidence }, why.to_owned());
         let conclusion = Conclusion {
             commands,
             note: Some(format!("an attempt was cut off: {why}")),

@@ -22,6 +22,8 @@
 //! | [`by`] | who caused an operation |
 //! | [`artifact`] | files that a run keeps |
 //! | [`step`] | steps of flows, and turns of nodes |
+//! | [`trace`] | what turns leave for loop safety and for limits |
+//! | [`limits`] | what is used of the limits of a graph |
 //! | [`workspace`] | the part of a workspace that is the same on all hosts |
 //! | [`event`] | events of record |
 //! | [`state`] | the state, and the fold |
@@ -34,6 +36,7 @@ pub mod decide;
 pub mod edge;
 pub mod event;
 pub mod ids;
+pub mod limits;
 pub mod message;
 pub mod node;
 mod patch;
@@ -41,6 +44,7 @@ pub mod run;
 pub mod state;
 pub mod step;
 pub mod time;
+pub mod trace;
 pub mod workspace;
 
 #[cfg(test)]

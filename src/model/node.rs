@@ -8,6 +8,7 @@ use super::ids::{Alias, MessageId, NodeId, ProviderName, RunId, TurnId};
 use super::patch::patched;
 use super::run::{Limits, Usage};
 use super::time::Timestamp;
+use super::trace::{Spent, Trace};
 
 /// The program that a node drives, as the contract names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -271,6 +272,12 @@ patched! {
         /// The hand-offs whose answers it waits for.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         waits: BTreeMap<MessageId, Wait>,
+        /// What its limits count.
+        #[serde(default, skip_serializing_if = "Spent::is_nothing")]
+        spent: Spent,
+        /// Its newest turns since the run was last resumed, the newest last: what loop safety compares.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        traces: Vec<Trace>,
     }
     open {
         /// A text for people.

@@ -8,6 +8,7 @@ use super::artifact::ArtifactKind;
 use super::ids::{Alias, RunId, Slug};
 use super::patch::patched;
 use super::time::Timestamp;
+use super::trace::{Halted, Passed, Spent};
 
 /// The version of the shared contract that is written. A run of another version is shown and never changed.
 pub const CONTRACT_VERSION: &str = "1";
@@ -349,6 +350,15 @@ patched! {
         /// The numbers given so far.
         #[serde(default)]
         counts: Counts,
+        /// What its limits count. Of a graph.
+        #[serde(default, skip_serializing_if = "Spent::is_nothing")]
+        spent: Spent,
+        /// The newest hand-offs since a person's last message or resume, the newest last.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        passed: Vec<Passed>,
+        /// Why it is paused without a person. Of a graph.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        halted: Option<Halted>,
     }
     open {
         /// Its status.

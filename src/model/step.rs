@@ -8,6 +8,7 @@ use super::artifact::Artifact;
 use super::ids::{ApprovalId, ArtifactId, MessageId, NodeId, StepId, TurnId};
 use super::run::Usage;
 use super::time::Timestamp;
+use super::trace::{Spent, Trace};
 
 /// What a step does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -231,7 +232,7 @@ impl TurnStatus {
 }
 
 /// The end of a turn.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnEnd {
     /// The turn.
@@ -260,10 +261,16 @@ pub struct TurnEnd {
     /// Sentences for the agent that its protocol could not carry, for the next prompt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unsaid: Vec<String>,
+    /// What limits count of it.
+    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
+    pub spent: Spent,
+    /// What loop safety compares. `None` of a turn that does not count there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Box<Trace>>,
 }
 
 /// A turn that ended, with the artifacts that it made.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Turn {
     /// Its node. The node may have been removed since.

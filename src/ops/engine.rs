@@ -41,6 +41,7 @@ pub fn open<'a>(
         run_prefix: settings.run_prefix,
         lease_seconds: settings.orch_lease_seconds,
         approval_wait: Duration::from_secs(settings.approval_wait_seconds),
+        stall_repeats: usize::try_from(settings.stall_repeats).unwrap_or(usize::MAX),
         providers: Box::new(|name| settings::providers::here(repo, name)),
         validators: settings::lines::validators(repo)?,
         evaluators: settings::lines::evaluators(repo)?,

@@ -9,17 +9,21 @@ use crate::model::run::{GlobalMode, Run};
 use super::error::Error;
 use super::graphs::operate;
 use super::inside::persons_only;
+use super::limits::{Of, limits};
 
-/// Changes the label and the mode of a run. `None` leaves one as it is.
+/// Changes the label, the mode and the limits of a run. `None`, and a limit that is not named, stay as they are.
 pub fn set(
     engine: &Engine<'_>,
     run: RunId,
     label: Option<&str>,
     global_mode: Option<GlobalMode>,
+    given: &[String],
 ) -> Result<Decided, Error> {
     persons_only("changing a run")?;
     let mut ledger = engine.graph(run)?;
-    let edit = RunEdit { label: label.map(str::to_owned), global_mode, ..RunEdit::default() };
+    let limits = limits(ledger.tip().state.run.limits, Of::Run, given)?;
+    let label = label.map(str::to_owned);
+    let edit = RunEdit { label, global_mode, limits: Some(limits), ..RunEdit::default() };
     operate(engine, &mut ledger, Command::SetRun(edit))
 }
 

@@ -18,15 +18,16 @@ use crate::model::state::State;
 
 use super::error::{Error, Kind};
 use super::inside::persons_only;
+use super::limits::{Of, limits};
 
 /// The directory of role texts in the base commit.
 const TEMPLATES: &str = ".aynig/templates/";
 
-/// Makes a graph without nodes.
+/// Makes a graph without nodes, with these limits.
 pub fn create(
     engine: &Engine<'_>,
     place: Place,
-    label: &str,
+    (label, given): (&str, &[String]),
     base: (String, CommitId),
 ) -> Result<Made, Error> {
     persons_only("making a run")?;
@@ -36,7 +37,7 @@ pub fn create(
         mode: Mode::Interactive,
         global_mode: GlobalMode::Implementation,
         done_when: None,
-        limits: Limits::default(),
+        limits: limits(Limits::default(), Of::Run, given)?,
         place,
     };
     Ok(engine.make_graph(&new, &|_, _| Ok(Vec::new()))?)

@@ -18,6 +18,7 @@ pub mod hand;
 pub mod history;
 pub mod inside;
 pub mod land;
+pub mod limits;
 pub mod mcp;
 pub mod missing;
 pub mod nodes;

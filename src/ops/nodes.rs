@@ -11,6 +11,7 @@ use crate::workspace::refusal::Why;
 use super::error::Error;
 use super::graphs::{alias, node, operate, role_text};
 use super::inside::persons_only;
+use super::limits::{Of, limits};
 
 /// Settings of a node, in the words of a command line. `None` is the default of a new node, and leaves a known one as it is.
 #[derive(Debug, Clone, Copy, Default)]
@@ -31,6 +32,8 @@ pub struct Settings<'a> {
     pub edge_management: Option<EdgeManagement>,
     /// What it may do, as `NAME=true` or `NAME=false`.
     pub capabilities: &'a [String],
+    /// Its bounds, as `NAME=NUMBER` or `NAME=none`.
+    pub limits: &'a [String],
 }
 
 /// Makes a node.
@@ -50,7 +53,7 @@ pub fn add(engine: &Engine<'_>, run: RunId, named: &str, settings: &Settings<'_>
         model: settings.model.filter(|model| !model.is_empty()).map(str::to_owned),
         capabilities: Some(capabilities(Capabilities::of_role(role), settings)?),
         permissions: Some(permissions),
-        limits: Limits::default(),
+        limits: limits(Limits::default(), Of::Node, settings.limits)?,
     };
     operate(engine, &mut ledger, Command::AddNode(Box::new(spec)))
 }
@@ -79,6 +82,7 @@ pub fn set(engine: &Engine<'_>, run: RunId, named: &str, settings: &Settings<'_>
         label: settings.label.map(str::to_owned),
         capabilities: Some(capabilities(known.capabilities, settings)?),
         permissions: Some(permissions(known.permissions, settings)),
+        limits: Some(limits(known.limits, Of::Node, settings.limits)?),
         role: settings.role.map(role).transpose()?,
         provider: settings.provider.map(provider).transpose()?,
         model: settings.model.map(|model| (!model.is_empty()).then(|| model.to_owned())),

@@ -130,6 +130,7 @@ mod tests {
             heard: Vec::new(),
             unsaid: Vec::new(),
             session: None,
+            trace: None,
         }))
     }
 

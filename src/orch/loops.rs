@@ -8,6 +8,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::model::trace::{Passed, Trace};
+
 /// The number of equal calls that fail in one turn.
 const MOST_FAILED_CALLS: usize = 5;
 
@@ -16,40 +18,6 @@ const ROUNDS: usize = 3;
 
 /// The periods of such rounds, in turns.
 const PERIODS: std::ops::RangeInclusive<usize> = 2..=5;
-
-/// The trace of one turn of a node. Hashes are compared, and never read.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Trace {
-    /// The turn, as people see it.
-    pub turn: String,
-    /// Whether a message of a person began it.
-    pub is_of_person: bool,
-    /// The hash of its final text ([`normalised`]). `None`: it had none.
-    pub output: Option<String>,
-    /// The hash of what it changed. `None`: nothing.
-    pub diff: Option<String>,
-    /// The hash of the validators and commands that failed. `None`: none did.
-    pub verification: Option<String>,
-    /// The hash of each call of a tool that failed, with its arguments.
-    pub failed_calls: Vec<String>,
-    /// The tree that it left.
-    pub tree: String,
-    /// Its final text, shortened.
-    pub summary: String,
-}
-
-/// The trace of a hand-off.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Passed {
-    /// The alias of the sender.
-    pub from: String,
-    /// The alias of the receiver.
-    pub to: String,
-    /// The hash of the message.
-    pub message: String,
-    /// The tree of the sender.
-    pub tree: String,
-}
 
 /// A hash in the trace of a turn.
 type Part = fn(&Trace) -> Option<&String>;
@@ -97,6 +65,33 @@ pub enum Judgement {
     Stop(Loop),
 }
 
+impl Judgement {
+    /// The worse one of two has the higher rank.
+    #[must_use]
+    pub fn rank(&self) -> u8 {
+        match self {
+            Self::Fine => 0,
+            Self::Warn(_) => 1,
+            Self::Stop(_) => 2,
+        }
+    }
+}
+
+impl Signal {
+    /// The word in JSON.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Output => "output",
+            Self::Diff => "diff",
+            Self::Verification => "verification",
+            Self::FailedCalls => "toolFailure",
+            Self::Trees => "tree",
+            Self::Ring => "handoff",
+        }
+    }
+}
+
 /// A final text as it is compared: without differences in white space.
 #[must_use]
 pub fn normalised(text: &str) -> String {
@@ -127,9 +122,15 @@ pub fn judge(turns: &[Trace], repeats: usize) -> Judgement {
     worst(judged.chain(calls).chain(trees))
 }
 
-/// Judges the hand-offs of a run since a person's last message, the newest last.
+/// Judges the hand-offs of a run since a person's last message, the newest last. `made`: how many of them are new.
 #[must_use]
-pub fn judge_ring(passed: &[Passed], repeats: usize) -> Judgement {
+pub fn judge_ring(passed: &[Passed], made: usize, repeats: usize) -> Judgement {
+    let before = passed.len().saturating_sub(made);
+    let judged = (before..passed.len()).map(|last| judge_newest(&passed[..=last], repeats));
+    judged.max_by_key(Judgement::rank).unwrap_or(Judgement::Fine)
+}
+
+fn judge_newest(passed: &[Passed], repeats: usize) -> Judgement {
     let Some(newest) = passed.last() else { return Judgement::Fine };
     let count = passed.iter().filter(|one| *one == newest).count();
     let before = passed.len() - 1;
@@ -170,12 +171,11 @@ fn equal(turns: &[Trace], signal: Signal, of: Part) -> Option<Loop> {
 
 /// The call that failed most often in a turn.
 fn failed_calls(trace: &Trace) -> Option<Loop> {
-    let count = |hash: &&String| trace.failed_calls.iter().filter(|one| one == hash).count();
-    let hash = trace.failed_calls.iter().max_by_key(count)?;
+    let call = trace.failed_call.as_ref()?;
     Some(Loop {
         signal: Signal::FailedCalls,
-        hash: hash.clone(),
-        count: count(&hash),
+        hash: call.hash.clone(),
+        count: call.count,
         turns: vec![trace.turn.clone()],
         cycle: Vec::new(),
     })
@@ -212,6 +212,7 @@ fn names(turns: &[Trace]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::trace::FailedCall;
 
     /// A turn for each letter: its tree is the letter, and `change` sets the rest.
     fn turns(letters: &str, change: impl Fn(&mut Trace)) -> Vec<Trace> {
@@ -288,14 +289,14 @@ mod tests {
 
     #[test]
     fn calls_that_fail_alike_in_one_turn_are_a_loop() {
-        let calls = |calls: &str| {
+        let calls = |count: usize| {
             let mut turns = turns("ab", |_| {});
-            turns[1].failed_calls = calls.chars().map(String::from).collect();
+            turns[1].failed_call = Some(FailedCall { hash: "x".to_owned(), count });
             says(&judge(&turns, 4))
         };
-        assert_eq!(calls("xxx"), "fine");
-        assert_eq!(calls("xyxyxx"), "warn FailedCalls 4");
-        assert_eq!(calls("xyxyxxx"), "stop FailedCalls 5");
+        assert_eq!(calls(3), "fine");
+        assert_eq!(calls(4), "warn FailedCalls 4");
+        assert_eq!(calls(5), "stop FailedCalls 5");
     }
 
     #[test]
@@ -312,10 +313,14 @@ mod tests {
         for (letters, expected) in
             [("", "fine"), ("abab", "fine"), ("ababab", "warn Ring 3"), ("abcabcabca", "stop Ring 4")]
         {
-            assert_eq!(says(&judge_ring(&ring(letters), 4)), expected, "{letters}");
+            assert_eq!(says(&judge_ring(&ring(letters), 1, 4)), expected, "{letters}");
         }
-        let Judgement::Stop(found) = judge_ring(&ring("abcabcabca"), 4) else { panic!("a loop") };
+        let Judgement::Stop(found) = judge_ring(&ring("abcabcabca"), 1, 4) else { panic!("a loop") };
         assert_eq!(found.cycle, ["a -> z", "b -> z", "c -> z"]);
+        // A turn that hands on to several is judged for each of them.
+        assert_eq!(says(&judge_ring(&ring("abacadab"), 1, 4)), "fine");
+        assert_eq!(says(&judge_ring(&ring("abacadab"), 2, 4)), "stop Ring 4");
+        assert_eq!(says(&judge_ring(&ring("abacadab"), 0, 4)), "fine");
     }
 
     #[test]

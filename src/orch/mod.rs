@@ -8,10 +8,12 @@
 //! | [`hand`] | the commands that a node may use |
 //! | [`roster`] | a run as a node sees it |
 //! | [`prompt`] | the prompt of a turn |
-//! | [`loops`] | loops, told by the effects of turns |
+//! | [`loops`] | loops, recognised by the effects of turns |
+//! | [`verdict`] | whether the run goes on after a turn |
 
 pub mod due;
 pub mod hand;
 pub mod loops;
 pub mod prompt;
 pub mod roster;
+pub mod verdict;

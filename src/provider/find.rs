@@ -34,7 +34,8 @@ pub fn find(provider: &Provider) -> Result<PathBuf, String> {
 }
 
 /// The leash on all processes of a program. Its value is that of the turn, if that is an id.
-pub(super) fn leash(turn: &str) -> Leash {
+#[must_use]
+pub fn leash(turn: &str) -> Leash {
     Leash::new("AYNIG_ORCH_TURN", Uuid::parse_str(turn).unwrap_or_else(|_| Uuid::new_v4()))
 }
 

@@ -8,6 +8,7 @@ use super::gate::Request;
 use super::lines::Ending;
 use super::name::Kind;
 use super::opening::Opening;
+use super::tally::Tally;
 use super::turn::{How, Provider, Question};
 use crate::model::run::Usage;
 use crate::stop::Cause;
@@ -45,6 +46,8 @@ pub(super) struct Account {
     pub(super) version: Option<String>,
     /// Sentences that the agent has yet to hear.
     pub(super) unsaid: Vec<String>,
+    /// What failed in it.
+    pub(super) tally: Tally,
     /// Whether the program keeps a call for later.
     is_kept: bool,
     limit: Option<(Option<i64>, String)>,
@@ -55,6 +58,7 @@ pub(super) struct Account {
 impl Account {
     /// Takes an event. The first last word counts.
     pub(super) fn take(&mut self, event: Event) {
+        self.tally.take(&event);
         match event {
             Event::Final(text) => self.final_text = Some(Ending::of(text)),
             Event::Usage(usage) if usage.is_sensible() => self.usage = Some(usage),

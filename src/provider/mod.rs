@@ -18,6 +18,7 @@
 //! | [`gate`] | requests that somebody answers later |
 //! | `ladder` | the order in which a program is ended |
 //! | `judge`, `opening` | how a turn ended, and whether it began |
+//! | `tally` | what failed in it |
 //! | [`environment`] | an allow-list |
 //! | `lines`, `record` | bounded lines and files |
 //! | [`find`](find()), [`versions`] | the program, and its versions that are known to work |
@@ -36,12 +37,13 @@ mod opening;
 mod policy;
 mod record;
 mod run;
+mod tally;
 #[cfg(test)]
 mod tests;
 pub mod turn;
 pub mod versions;
 
-pub use find::{find, version};
+pub use find::{find, leash, version};
 pub use gate::{Gate, Reply, Request, Resolution};
 pub use name::{Kind, named, of_its_own};
 pub(crate) use record::reported;

@@ -543,7 +543,7 @@ impl Conductor<'_> {
 
 fn conclude(turn: &Turn<'_>, end: End, argv: Vec<OsString>, elapsed: Duration) -> Ended {
     let End { verdict, account, exit, stuck } = end;
-    let Account { final_text, unsaid, usage, bad_usage, session, model, version, .. } = account;
+    let Account { final_text, unsaid, tally, usage, bad_usage, session, model, version, .. } = account;
     let Verdict { how, outage, words } = verdict;
     let mut evidence = format!("{} {words}", turn.provider.name);
     if bad_usage {
@@ -558,6 +558,8 @@ fn conclude(turn: &Turn<'_>, end: End, argv: Vec<OsString>, elapsed: Duration) -
         outage,
         final_text,
         unsaid,
+        failed_call: tally.failed_call(),
+        verification: tally.verification(),
         usage,
         session,
         model,

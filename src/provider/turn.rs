@@ -11,6 +11,7 @@ use super::name::Kind;
 use crate::flow::document::{Approval, Execution};
 use crate::model::ids::ProviderName;
 use crate::model::run::Usage;
+use crate::model::trace::FailedCall;
 use crate::stop::{Cause, Stop};
 use crate::supervise::Watchdog;
 
@@ -201,6 +202,10 @@ pub struct Ended {
     pub final_text: Option<String>,
     /// Sentences for the agent that its protocol could not carry. They belong at the beginning of the next prompt.
     pub unsaid: Vec<String>,
+    /// The call of a tool that failed most often.
+    pub failed_call: Option<FailedCall>,
+    /// The hash of the commands that failed when they were last run, and of their results. `None`: none did.
+    pub verification: Option<String>,
     /// Tokens and cost of this turn. `None` if none were reported.
     pub usage: Option<Usage>,
     /// The session, with which a later turn continues this one.

@@ -53,6 +53,7 @@ mod tests;
 mod tree;
 mod typed;
 pub mod watchdog;
+mod worked;
 
 pub(crate) use above::{Above, above};
 pub use detached::detach;
@@ -64,3 +65,4 @@ pub use pager::Pager;
 pub(crate) use spec::Spec;
 pub use typed::typed;
 pub use watchdog::{Guard, Watchdog};
+pub use worked::Worked;

@@ -162,6 +162,14 @@ fn owner(pid: &str) -> Option<u32> {
     fs::metadata(format!("/proc/{pid}")).ok().map(|found| found.uid())
 }
 
+/// The living processes of this user that began with the variable `marker` in their environment.
+pub(super) fn marked(marker: &str) -> Vec<(i32, Place)> {
+    let user = owner("self");
+    let all = processes().unwrap_or_default().into_iter();
+    let living = all.filter_map(|pid| Place::of(pid).filter(|place| place.lives()).map(|place| (pid, place)));
+    living.filter(|(pid, _)| owner(&pid.to_string()) == user && has(*pid, marker.as_bytes())).collect()
+}
+
 /// Whether a process began with the variable `marker` in its environment.
 fn has(pid: i32, marker: &[u8]) -> bool {
     fs::read(format!("/proc/{pid}/environ"))

@@ -489,7 +489,10 @@ case $prompt in *"> wait"*) : >../../begun; exec sleep 600 ;; esac
     stage.ask("orch run resume", &[run]);
     stage.ask("orch run complete", &[run]);
     stage.ask("orch run resume", &[run]);
-    stage.ask("orch run set", &[run, "--label", "New"]);
+    stage.ask("orch run set", &[run, "--label", "New", "--limit", "wallSeconds=1"]);
+    graph.ok(&["chat", "RUN", "a", "again"]);
+    graph.drain();
+    stage.ask("orch run list", &[]);
     stage.ask("orch run stop", &[run]);
     let staged = graph.repo.git(["show", &format!("work/{run}/a:staged.json")]).into_bytes();
     let output = graph.repo.aynig_ok(["orch", "run", "list"]);

@@ -111,6 +111,10 @@ pub(crate) struct OrchRunSet {
     /// What nodes may change from their next turn on
     #[arg(long, value_enum, value_name = "MODE")]
     pub(crate) global_mode: Option<Phase>,
+
+    /// A bound: turns, wallSeconds, costUsd, tokens, nodes or depth (repeatable; NAME=none removes one)
+    #[arg(long = "limit", value_name = "NAME=NUMBER", action = ArgAction::Append)]
+    pub(crate) limits: Vec<String>,
 }
 
 /// What the nodes of a run may change.
@@ -134,6 +138,10 @@ pub(crate) struct OrchCreate {
     /// The commit that work branches begin at
     #[arg(long, value_name = "REF", default_value = "HEAD")]
     pub(crate) base: String,
+
+    /// A bound: turns, wallSeconds, costUsd, tokens, nodes or depth; the run pauses when one is reached (repeatable)
+    #[arg(long = "limit", value_name = "NAME=NUMBER", action = ArgAction::Append)]
+    pub(crate) limits: Vec<String>,
 }
 
 /// `aynig orch edge`.

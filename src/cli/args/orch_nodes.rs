@@ -96,6 +96,10 @@ pub(crate) struct NodeSettings {
     /// What it may do: writeCode, writeDocs, runCommands, delegateOnly; with =true or =false (repeatable) [default of a new node: by its role]
     #[arg(long = "capability", value_name = "NAME=BOOL", action = ArgAction::Append)]
     pub(crate) capabilities: Vec<String>,
+
+    /// A bound: turns, wallSeconds, costUsd or tokens; the run pauses when it is reached (repeatable; NAME=none removes one)
+    #[arg(long = "limit", value_name = "NAME=NUMBER", action = ArgAction::Append)]
+    pub(crate) limits: Vec<String>,
 }
 
 /// The permissions of a node's program.

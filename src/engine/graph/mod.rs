@@ -19,6 +19,7 @@
 //! | `permitted` | takes back the files that a node may not change |
 //! | `gate` | its requests for approval |
 //! | `settle` | the operation that ends it |
+//! | `trace` | what loop safety compares of it |
 //! | [`staged`] | the acts of an agent in its turn |
 //! | `hand` | their files |
 //! | [`asks`] | those that a person has to approve |
@@ -38,4 +39,5 @@ mod settle;
 pub mod staged;
 pub mod start;
 mod steer;
+mod trace;
 pub mod turn;

@@ -9,6 +9,7 @@ use crate::clock;
 use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId, StateName};
 use crate::contract::parking::{Parking, parking};
+use crate::contract::waits_for::WaitsFor;
 use crate::git::RefChange;
 use crate::git::remote::PATIENCE;
 use crate::ledger::{Ledger, LedgerError, Place};
@@ -48,8 +49,8 @@ enum Standing {
     Missing,
     /// It is under a lease, or its attempt was cut off: whoever ends that reads the ledger.
     Held,
-    /// It rests in this state, until this time in seconds since 1970.
-    Rests(StateName, Option<i64>),
+    /// It rests in this state, until this time in seconds since 1970, and waits for a person or not.
+    Rests(StateName, Option<i64>, bool),
     /// It declares nothing that can be used.
     Unusable,
 }
@@ -113,8 +114,11 @@ impl Engine<'_> {
             let is_due = due(after, node.id, at, &PAUSES);
             let changed = is_due != due(before, node.id, at, &PAUSES);
             let has_turn = !matches!(is_due, Due::Rest(_));
-            if is_new || (changed && has_turn) {
-                wanted.push((node, next_of(after, node.id, at)));
+            let next = next_of(after, node.id, at);
+            // Nobody is asked for what is over.
+            let is_answered = next.waits_for.is_none() && next_of(before, node.id, at).waits_for.is_some();
+            if is_new || (changed && (has_turn || is_answered)) {
+                wanted.push((node, next));
             }
         }
         let drivers = wanted.iter().map(|(node, _)| self.driver_named(ledger, node.alias.as_str()));
@@ -174,7 +178,8 @@ impl Engine<'_> {
                     Parking::Over => None,
                     Parking::Unreadable(_) => return Ok(Standing::Unusable),
                 };
-                Standing::Rests(event.state, until)
+                let waits = WaitsFor::of(&event.message.trailers).is_some();
+                Standing::Rests(event.state, until, waits)
             }
             Head::Invalid(_) | Head::Unmanaged => Standing::Unusable,
         })
@@ -205,7 +210,10 @@ fn is_behind(standing: &Standing, next: &Next) -> bool {
     match standing {
         Standing::Held => false,
         Standing::Missing | Standing::Unusable => true,
-        Standing::Rests(state, until) => state.as_str() != next.state || *until != next.not_before,
+        Standing::Rests(state, until, waits) => {
+            let as_next = (next.state, next.not_before, next.waits_for.is_some());
+            (state.as_str(), *until, *waits) != as_next
+        }
     }
 }
 
@@ -242,7 +250,9 @@ pub(super) fn next_of(state: &State, id: NodeId, at: Timestamp) -> Next {
             Next { state: TURN, subject, ..Next::default() }
         }
         Due::Rest(Rest::Removed) => removed(),
-        Due::Rest(Rest::Run(status)) => rests(format!("the run is {}", status.word()), None),
+        Due::Rest(Rest::Run(status)) => {
+            rests(format!("the run is {}", status.word()), state.run.waiting_for.clone())
+        }
         Due::Rest(Rest::Held(hold)) => {
             rests(format!("{alias} is {}: `aynig orch node start {slug} {alias}`", hold.word()), None)
         }

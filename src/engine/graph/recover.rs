@@ -146,5 +146,6 @@ fn unrecorded_turn(
         heard: Vec::new(),
         unsaid: Vec::new(),
         session: None,
+        trace: None,
     }
 }

@@ -15,10 +15,12 @@ use crate::engine::driver::{Driver, Next, TURN};
 use crate::engine::{Engine, now};
 use crate::git::RefChange;
 use crate::ledger::{Ledger, LedgerError};
-use crate::model::decide::{Command, EndedTurn, Halt, NewArtifact, Op};
-use crate::model::ids::{ApprovalId, NodeId, TurnId};
+use crate::model::decide::{Command, Decided, EndedTurn, NewArtifact, Op};
+use crate::model::ids::{ApprovalId, NodeId, Slug, TurnId};
 use crate::model::step::TurnStatus;
 use crate::model::time::Timestamp;
+use crate::model::trace::Halted;
+use crate::orch::verdict::{Verdict, verdict};
 use crate::provider::{self, How};
 use crate::workspace::context::Context;
 use crate::workspace::refusal::{Refusal, Why};
@@ -108,9 +110,9 @@ impl Engine<'_> {
         let mut head = driver.known()?;
         for _ in 0..TRIES {
             let expected = self.held(driver, &mut head, Holder::Attempt(&attempt.id))?;
-            let (commands, refs) = self.commands_of(ledger, node, over, &op)?;
+            let (mut commands, refs) = self.commands_of(ledger, node, over, &op)?;
             let before = ledger.tip().state.clone();
-            let after = ledger.decide(&commands, &op)?.state;
+            let after = self.decided(ledger, node, &mut commands, &op)?.state;
             let mut next = match node {
                 Some(node) => next_of(&after, node, now()?),
                 None => super::operate::removed(),
@@ -176,6 +178,7 @@ impl Engine<'_> {
                 if let Some(turn) = &mut turn {
                     turn.status = TurnStatus::Failed;
                     turn.consumed = Vec::new();
+                    turn.trace.iter_mut().for_each(|trace| trace.handed.clear());
                     turn.detail = Some(format!("what it staged cannot be carried out: {}", refusal.message));
                 }
             }
@@ -190,10 +193,43 @@ impl Engine<'_> {
         if let Some(why) = &over.halt {
             let evidence =
                 Map::from_iter([("nodeId".to_owned(), json!(node)), ("why".to_owned(), json!(why))]);
-            all.push(Command::Halt(Halt::Stalled(evidence)));
+            all.push(paused(&state.run.slug, Halted::Stalled { evidence }, why));
         }
         Ok((all, refs))
     }
+
+    /// Decides the commands, with those that follow from them: the run pauses in a loop and at a limit, and one turn before a
+    /// loop the agent is warned (CONTRACT 22.18, 22.20).
+    fn decided(
+        &self,
+        ledger: &Ledger<'_>,
+        node: Option<NodeId>,
+        commands: &mut Vec<Command>,
+        op: &Op,
+    ) -> Result<Decided, Refusal> {
+        let decided = ledger.decide(commands, op)?;
+        let Some(node) = node else { return Ok(decided) };
+        let ended = commands.iter_mut().rev().find_map(|command| match command {
+            Command::EndTurn(turn) => Some(turn),
+            _ => None,
+        });
+        let last = decided.state.nodes.get(&node).and_then(|node| node.traces.last());
+        let is_traced =
+            ended.as_ref().zip(last).is_some_and(|(turn, last)| last.turn == turn.turn.to_string());
+        match (verdict(&decided.state, node, is_traced, self.stall_repeats), ended) {
+            (Verdict::Fine, _) | (Verdict::Warn(_), None) => return Ok(decided),
+            (Verdict::Warn(text), Some(turn)) => turn.unsaid.push(text),
+            (Verdict::Pause { cause, why }, _) => {
+                commands.push(paused(&decided.state.run.slug, cause, &why));
+            }
+        }
+        Ok(ledger.decide(commands, op)?)
+    }
+}
+
+/// Pauses a run until a person resumes it.
+fn paused(slug: &Slug, cause: Halted, why: &str) -> Command {
+    Command::Halt { cause, waits_for: format!("`aynig orch run resume {slug}`: {why}") }
 }
 
 /// An artifact of a turn.

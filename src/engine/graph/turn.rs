@@ -4,6 +4,7 @@
 //! otherwise leaves the inbox as it is, so the next turn reads all of it.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use crate::clock::{self, Stopwatch};
 use crate::contract::ids::CommitId;
@@ -23,6 +24,7 @@ use crate::ledger::{Ledger, Masks};
 use crate::model::decide::texts::cut;
 use crate::model::decide::{Command, EndedTurn, NewArtifact};
 use crate::model::ids::{ApprovalId, MessageId, StepId, TurnId};
+use crate::model::limits::{reached, time_left};
 use crate::model::message::MAX_MESSAGE;
 use crate::model::node::{CliPermissions, EdgeManagement, Node};
 use crate::model::step::{Opcode, Outcome, TurnStatus};
@@ -30,6 +32,7 @@ use crate::model::time::Timestamp;
 use crate::orch::due::{Due, PAUSES, due};
 use crate::orch::prompt::{blocks, full};
 use crate::provider::{self, How, Ids, Posture, Provider, Tools, Turn};
+use crate::supervise::Worked;
 use crate::workspace::context::Context;
 use crate::workspace::refusal::{Refusal, Why};
 use crate::workspace::{Awaited, Begun, unsettled_words};
@@ -40,9 +43,13 @@ use super::hand::Hand;
 use super::permitted::rules_of;
 use super::settle::{End, Over, of_turn};
 use super::staged::{Act, commands};
+use super::trace::{Footprint, hash_of_patch, trace};
 
 /// How long a turn waits for another one on this host, in seconds.
 const BESIDE: i64 = 5;
+
+/// The least time of a turn.
+const LEAST: Duration = Duration::from_secs(1);
 
 /// The files of a prompt.
 const FULL: &str = "prompt.full.txt";
@@ -54,6 +61,8 @@ struct Ran {
     carried: Carried,
     /// The answers of people that it was given.
     heard: Vec<ApprovalId>,
+    /// The time that the limits of run and node left to it.
+    left: Option<Duration>,
 }
 
 /// A turn of a node.
@@ -79,6 +88,9 @@ impl Engine<'_> {
             ledger.operate(&self.op_of_node(node.id)?, &[Command::Overdue(node.id)], &[])?;
             due = Some(due_of(&ledger, node)?);
         }
+        // The end pauses a run whose limit was lowered meanwhile.
+        let id = node.as_ref().map(|node| node.id);
+        let due = due.filter(|_| reached(&ledger.tip().state, id).is_none());
         let (Some(node), Some(Due::Turn { read })) = (&node, due) else {
             let node = node.map(|node| node.id);
             let settled = self.settle(&mut ledger, (&driver, node, attempt), &Over::default());
@@ -223,7 +235,10 @@ impl Engine<'_> {
         let (id, worktree) = (node.id.to_string(), work.context.worktree_path.clone());
         let evidence = work.recorder.path().to_owned();
         let stirred = Stirred::new(&worktree);
-        let changed = || stirred.has_changed();
+        let worked = Worked::new(&provider::leash(work.attempt));
+        let changed = || stirred.has_changed() || worked.has_worked();
+        // A turn of no time at all would do nothing.
+        let left = time_left(state, node.id).map(|left| left.max(LEAST));
         let environment: Vec<(OsString, OsString)> = self.step_environment(work, &run);
         let tools = Tools {
             program: self.program.clone(),
@@ -237,7 +252,7 @@ impl Engine<'_> {
             posture: posture_of(node, &rules_of(node, state.run.global_mode)),
             model: config.model.as_deref(),
             session: None,
-            wall: None,
+            wall: left,
             idle: None,
             environment: &environment,
             ids: Ids { run: &run, node: &id, turn: work.attempt },
@@ -260,7 +275,7 @@ impl Engine<'_> {
             Some(ProviderUsed { name: provider.name.as_str().to_owned(), version: ended.version.clone() });
         record_turn(work, &ended, &carried, &Session::New)?;
         let heard = asking.as_ref().map(Asking::heard).unwrap_or_default();
-        Ok(Ok(Ran { ended, carried, heard }))
+        Ok(Ok(Ran { ended, carried, heard, left }))
     }
 
     /// Takes the requests of a node's program and hand. The inner error says why this host cannot run it.
@@ -291,12 +306,18 @@ impl Engine<'_> {
         mut work: Work<'_, '_>,
         of: &Of<'_>,
         (read, started, began): (&[MessageId], Timestamp, &Context),
-        (Ran { ended, mut carried, heard }, hand): (Ran, &Hand),
+        (Ran { ended, mut carried, heard, left }, hand): (Ran, &Hand),
     ) -> Result<Ended, Refusal> {
         let (run, name) = (work.ledger.tip().state.run.id, of.node.alias.as_str());
         let mut end = End { heard, ..End::of(&ended) };
         if let How::Parked { .. } = ended.how {
             carried.outcome = Outcome::Completed;
+        }
+        if let How::TimedOut(limit) = ended.how
+            && left.is_some_and(|left| left <= limit)
+        {
+            // It has not failed: it is due again when a person has resumed the run.
+            (end.status, carried.outcome) = (TurnStatus::Interrupted, Outcome::Completed);
         }
         if let How::Stopped(_) = ended.how {
             // A signal hands the driver back: the next attempt records it.
@@ -336,15 +357,19 @@ impl Engine<'_> {
         let Work { ledger, recorder, context: place, .. } = work;
         let mut over = self.over(ledger, of, (read, started), &mut carried, (end, acts, &ended))?;
         over.turn.iter_mut().for_each(|turn| turn.unsaid.extend(taken_back.clone()));
-        let artifacts =
-            self.turn_artifacts((ledger, recorder), of, (began, started), &carried, (&over, hand));
-        let artifacts = match artifacts {
-            Ok(artifacts) => artifacts,
+        let left = self.turn_artifacts((ledger, recorder), of, (began, started), &carried, (&over, hand));
+        let (artifacts, files) = match left {
+            Ok(left) => left,
             // It may have removed its record.
-            Err(_) if stays => Vec::new(),
+            Err(_) if stays => Default::default(),
             Err(refusal) => return Err(refusal),
         };
-        let over = Over { artifacts, ..over };
+        over.artifacts = artifacts;
+        if let Some(turn) = &mut over.turn {
+            let (id, words) = (turn.turn.to_string(), turn.last_words.as_deref());
+            let read = (&ledger.tip().state, &of.node, read);
+            turn.trace = Some(Box::new(trace(read, (id, words, &ended), &over.acts, files)));
+        }
         let settled = self.settle(ledger, (of.driver, Some(of.node.id), of.attempt), &over);
         match settled {
             Err(refusal) if refusal.why.is_of_remote() => {
@@ -423,6 +448,7 @@ impl Engine<'_> {
             heard: end.heard,
             unsaid: ended.unsaid.clone(),
             session: None,
+            trace: None,
         };
         Ok(Over {
             turn: Some(turn),
@@ -441,17 +467,20 @@ impl Engine<'_> {
         (began, started_at): (&Context, Timestamp),
         carried: &Carried,
         (over, hand): (&Over, &Hand),
-    ) -> Result<Vec<NewArtifact>, Refusal> {
+    ) -> Result<(Vec<NewArtifact>, Footprint), Refusal> {
         let status = over.turn.as_ref().map_or(TurnStatus::Failed, |turn| turn.status);
         let head = over.workspace.as_ref().map_or(began, |(context, _)| context);
         let tree = |id: CommitId| self.repo.commit(id).map(|commit| commit.tree);
-        if let (Ok(old), Ok(new)) = (tree(head_of(began)), tree(head_of(head)))
-            && old != new
-        {
-            let file = recorder.path().join("diff.patch");
-            let written = self.repo.write_patch(old, new, &file);
-            written.map_err(|error| Refusal::because("write the changes of the turn", &error))?;
-            recorder.add(Role::WorkspaceDiff, "diff.patch", "text/x-diff", true);
+        let mut left = Footprint::default();
+        if let (Ok(old), Ok(new)) = (tree(head_of(began)), tree(head_of(head))) {
+            left.tree = new.to_string();
+            if old != new {
+                let file = recorder.path().join("diff.patch");
+                let written = self.repo.write_patch(old, new, &file);
+                written.map_err(|error| Refusal::because("write the changes of the turn", &error))?;
+                left.diff = hash_of_patch(&file);
+                recorder.add(Role::WorkspaceDiff, "diff.patch", "text/x-diff", true);
+            }
         }
         let acts = hand.read().unwrap_or_default();
         record_added(&mut recorder, hand, &acts)?;
@@ -473,7 +502,7 @@ impl Engine<'_> {
         let kept = added(ledger, (of.node.id, of.turn), outcome, &over.acts, &mut files);
         let made = record::for_ledger(ledger, Some(of.node.id), outcome, &files);
         let made = made.into_iter().map(|(_, artifact)| of_turn(artifact, of.turn));
-        Ok(made.chain(kept).collect())
+        Ok((made.chain(kept).collect(), left))
     }
 }
 

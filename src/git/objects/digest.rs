@@ -10,6 +10,14 @@ pub fn sha256(content: &[u8]) -> String {
     digest.finish()
 }
 
+/// The first 64 bits of the SHA-256 of a content, as hex: enough to compare a few contents of one run.
+#[must_use]
+pub fn short_sha256(content: &[u8]) -> String {
+    let mut hex = sha256(content);
+    hex.truncate(16);
+    hex
+}
+
 /// The SHA-256 of a content that comes in parts.
 pub struct Sha256(Hasher);
 

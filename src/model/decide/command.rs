@@ -1,7 +1,5 @@
 //! Commands: what may be asked of a run.
 
-use serde_json::{Map, Value};
-
 use crate::model::approval::{Resolution, Tool};
 use crate::model::artifact::ArtifactKind;
 use crate::model::edge::EdgeType;
@@ -17,6 +15,7 @@ use crate::model::run::{
 };
 use crate::model::step::{Opcode, Outcome, Record, TurnStatus};
 use crate::model::time::Timestamp;
+use crate::model::trace::{Halted, Trace};
 use crate::model::workspace::{Workspace, WorkspaceChange};
 
 /// A new run.
@@ -186,6 +185,8 @@ pub struct EndedTurn {
     pub unsaid: Vec<String>,
     /// Its session, for the next turn.
     pub session: Option<String>,
+    /// What loop safety compares. It counts unless the turn was interrupted or is excused.
+    pub trace: Option<Box<Trace>>,
 }
 
 /// A step that begins.
@@ -225,22 +226,6 @@ impl EndedStep {
         let (record, artifacts) = (Record::default(), Vec::new());
         Self { number, outcome, route, evidence, record, artifacts, usage_of: None }
     }
-}
-
-/// Why a run is paused without a person.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Halt {
-    /// A limit was reached.
-    Limit {
-        /// Its name.
-        limit: String,
-        /// The value that was reached.
-        value: f64,
-        /// The bound.
-        bound: f64,
-    },
-    /// It makes no progress; what was seen.
-    Stalled(Map<String, Value>),
 }
 
 /// A new artifact. Its content lies in the ledger's `content/`, under its digest.
@@ -339,7 +324,12 @@ pub enum Command {
     /// Ends the step that is under way.
     EndStep(Box<EndedStep>),
     /// Pauses the run because a limit was reached, or because it makes no progress.
-    Halt(Halt),
+    Halt {
+        /// The cause.
+        cause: Halted,
+        /// What it waits for, for people.
+        waits_for: String,
+    },
     /// Adds an artifact.
     AddArtifact(NewArtifact),
     /// Records a new workspace.

@@ -21,6 +21,7 @@ use crate::model::node::{
     Capabilities, EdgeManagement, Node, NodeConfig, NodePatch, NodeStatus, Permissions, Provider, Session,
 };
 use crate::model::run::{Limits, Usage};
+use crate::model::trace::Spent;
 
 /// The longest name of a role, in bytes.
 const MAX_ROLE: usize = 64;
@@ -79,6 +80,8 @@ pub(super) fn add_node(draft: &mut Draft<'_>, spec: &NodeSpec) -> Result<(), Ref
         usage: Usage::default(),
         inbox_count: 0,
         limits: spec.limits,
+        spent: Spent::default(),
+        traces: Vec::new(),
         turn: None,
         waiting_for: None,
         hold: None,

@@ -30,7 +30,7 @@ pub mod texts;
 mod waits;
 
 pub use command::{
-    Command, EdgeSpec, EndedStep, EndedTurn, Halt, NewArtifact, NewRun, NodeEdit, NodeSpec, RunEdit, Steer,
+    Command, EdgeSpec, EndedStep, EndedTurn, NewArtifact, NewRun, NodeEdit, NodeSpec, RunEdit, Steer,
     StepStart,
 };
 pub use draft::Decided;
@@ -124,7 +124,7 @@ fn one(draft: &mut Draft<'_>, command: &Command) -> Result<(), Refusal> {
         Command::EndTurn(turn) => progress::end_turn(draft, turn),
         Command::StartStep(step) => progress::start_step(draft, step),
         Command::EndStep(end) => progress::end_step(draft, end),
-        Command::Halt(halt) => progress::halt(draft, halt),
+        Command::Halt { cause, waits_for } => progress::halt(draft, cause, waits_for),
         Command::AddArtifact(artifact) => progress::add_artifact(draft, artifact).map(drop),
         Command::PrepareWorkspace(workspace) => progress::prepare_workspace(draft, workspace),
         Command::ChangeWorkspace(change, body) => progress::change_workspace(draft, *change, body),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Refusal;
 use super::answers::close;
-use super::command::{EndedStep, EndedTurn, Halt, NewArtifact, StepStart};
+use super::command::{EndedStep, EndedTurn, NewArtifact, StepStart};
 use super::draft::Draft;
 use super::runs::{check_not_ended, touch};
 use super::waits;
@@ -18,6 +18,7 @@ use crate::model::ids::ArtifactId;
 use crate::model::node::{NodePatch, NodeStatus, Session, TURN_TRIES};
 use crate::model::run::{RunPatch, RunStatus};
 use crate::model::step::{Kept, Record, Step, TurnEnd, TurnStatus};
+use crate::model::trace::{Halted, Spent};
 use crate::model::workspace::{Workspace, WorkspaceChange, WorkspacePatch, WorkspaceStatus};
 
 /// The longest summary of a node, in characters.
@@ -56,6 +57,9 @@ pub(super) fn end_turn(draft: &mut Draft<'_>, turn: &EndedTurn) -> Result<(), Re
         until: turn.until,
         heard: turn.heard.clone(),
         unsaid: turn.unsaid.clone(),
+        spent: spent(draft, turn),
+        // An outage is no sign of a loop, nor is the end that a person made.
+        trace: turn.trace.clone().filter(|_| !turn.excused && turn.status != TurnStatus::Interrupted),
     };
     if turn.status == TurnStatus::Completed {
         // A node with an open request gets no turn, and this request has nobody who waits for it.
@@ -83,6 +87,18 @@ pub(super) fn end_turn(draft: &mut Draft<'_>, turn: &EndedTurn) -> Result<(), Re
     draft.push_for(id, Body::NodePatched(NodePatched { patch }))?;
     waits::has_failed(draft, id)?;
     touch(draft)
+}
+
+/// What limits count of a turn. An outage is no turn, and what it used counts.
+fn spent(draft: &Draft<'_>, turn: &EndedTurn) -> Spent {
+    let millis = draft.op.at.millis().saturating_sub(turn.started_at.millis());
+    let is_unpriced = turn.usage.is_none_or(|usage| usage.cost_usd.is_none());
+    Spent {
+        turns: u64::from(!turn.excused),
+        wall_millis: u64::try_from(millis).unwrap_or(0),
+        usage: turn.usage.unwrap_or_default(),
+        unpriced: u64::from(!turn.excused && is_unpriced),
+    }
 }
 
 pub(super) fn start_step(draft: &mut Draft<'_>, start: &StepStart) -> Result<(), Refusal> {
@@ -126,16 +142,24 @@ pub(super) fn start_step(draft: &mut Draft<'_>, start: &StepStart) -> Result<(),
 }
 
 /// A run that goes on by itself stops here until a person resumes it.
-pub(super) fn halt(draft: &mut Draft<'_>, halt: &Halt) -> Result<(), Refusal> {
-    match halt {
-        Halt::Stalled(evidence) => draft.push(Body::Stalled(Stalled { evidence: evidence.clone() })),
-        Halt::Limit { limit, value, bound } => {
+pub(super) fn halt(draft: &mut Draft<'_>, cause: &Halted, waits_for: &str) -> Result<(), Refusal> {
+    match cause {
+        Halted::Stalled { evidence } => draft.push(Body::Stalled(Stalled { evidence: evidence.clone() })),
+        Halted::Limit { node_id, limit, value, bound } => {
             let (limit, value, bound) = (limit.clone(), *value, *bound);
-            draft.push(Body::LimitReached(LimitReached { limit, value, bound }))
+            let body = Body::LimitReached(LimitReached { limit, value, bound });
+            match node_id {
+                Some(node) => draft.push_for(*node, body),
+                None => draft.push(body),
+            }
         }
     }?;
-    let patch =
-        RunPatch { status: Some(RunStatus::Paused), updated_at: Some(draft.op.at), ..RunPatch::default() };
+    let patch = RunPatch {
+        status: Some(RunStatus::Paused),
+        updated_at: Some(draft.op.at),
+        waiting_for: Some(Some(waits_for.to_owned())),
+        ..RunPatch::default()
+    };
     draft.push(Body::RunPatched(RunPatched { patch }))
 }
 

@@ -3,7 +3,10 @@
 use super::draft::{Draft, check_text};
 use super::{NewRun, Op, Refusal, RunEdit};
 use crate::model::event::{Body, Event, ModeSet, Plain, RunCreated, RunPatched};
-use crate::model::run::{CONTRACT_VERSION, Counts, Limits, Mode, Run, RunPatch, RunStatus, SCHEMA, Usage};
+use crate::model::run::{
+    CONTRACT_VERSION, Counts, Limits, Mode, Run, RunKind, RunPatch, RunStatus, SCHEMA, Usage,
+};
+use crate::model::trace::Spent;
 
 /// The longest label, in bytes.
 pub(super) const MAX_LABEL: usize = 200;
@@ -30,6 +33,9 @@ pub(super) fn create<'a>(new: &NewRun, op: &'a Op) -> Result<Draft<'a>, Refusal>
         replicate: new.replicate,
         flow: new.flow.clone(),
         counts: Counts::default(),
+        spent: Spent::default(),
+        passed: Vec::new(),
+        halted: None,
         status: new.status,
         mode: new.mode,
         global_mode: new.global_mode,
@@ -68,6 +74,8 @@ pub(super) fn set(draft: &mut Draft<'_>, edit: &RunEdit) -> Result<(), Refusal> 
     if let Some(label) = edit.label.as_deref().filter(|label| !label.is_empty()) {
         check_text("the label", label, MAX_LABEL)?;
     }
+    // A graph waits for people only while it is paused by itself.
+    let is_other = run.kind == RunKind::Graph && edit.status.is_some_and(|to| to != run.status);
     let patch = run.difference(RunPatch {
         status: edit.status,
         mode: edit.mode,
@@ -75,7 +83,7 @@ pub(super) fn set(draft: &mut Draft<'_>, edit: &RunEdit) -> Result<(), Refusal> 
         label: edit.label.clone(),
         done_when: edit.done_when.clone(),
         limits: edit.limits,
-        waiting_for: edit.waiting_for.clone(),
+        waiting_for: edit.waiting_for.clone().or(is_other.then_some(None)),
         counted_from: edit.counted_from,
         continues_at: edit.continues_at.clone(),
         termination: edit.termination.clone(),

@@ -5,12 +5,13 @@
 
 use serde_json::{Map, Value};
 
-use super::{Command, Halt, NewArtifact, NewRun, RunEdit};
+use super::{Command, NewArtifact, NewRun, RunEdit};
 use crate::model::approval::{Resolution, Tool};
 use crate::model::event::WorkspaceChanged;
 use crate::model::ids::FileName;
 use crate::model::message::Payload;
 use crate::model::step::Record;
+use crate::model::trace::Halted;
 
 /// Replaces a text by another one, in place.
 pub type Change<'a> = &'a dyn Fn(&mut String);
@@ -79,7 +80,8 @@ impl Command {
             Self::Approve { reason, .. } => reason.iter_mut().for_each(change),
             Self::EndTurn(turn) => {
                 let words = turn.last_words.iter_mut().chain(&mut turn.detail);
-                words.chain(&mut turn.unsaid).for_each(change);
+                let summary = turn.trace.iter_mut().map(|trace| &mut trace.summary);
+                words.chain(&mut turn.unsaid).chain(summary).for_each(change);
             }
             Self::EndStep(end) => {
                 end.evidence.iter_mut().for_each(change);
@@ -91,9 +93,13 @@ impl Command {
                 let urls = patch.published.iter_mut().flatten().filter_map(|one| one.url.as_mut());
                 patch.pr_url.iter_mut().flatten().chain(detail).chain(urls).for_each(change);
             }
-            Self::Halt(Halt::Stalled(evidence)) => change_map(evidence, change),
-            Self::Halt(Halt::Limit { .. })
-            | Self::DeleteRun
+            Self::Halt { cause, waits_for } => {
+                change(waits_for);
+                if let Halted::Stalled { evidence } = cause {
+                    change_map(evidence, change);
+                }
+            }
+            Self::DeleteRun
             | Self::SteerNode(..)
             | Self::RemoveNode(_)
             | Self::RemoveEdge(_)

@@ -12,8 +12,9 @@ use super::super::event::{
 use super::super::ids::{Alias, EventId, MessageId, NodeId};
 use super::super::message::{Envelope, Expectation, InboxItem, Item, Notice, NoticeKind};
 use super::super::node::{LastTurn, Node, NodeStatus, Wait};
-use super::super::run::RunStatus;
+use super::super::run::{RunKind, RunStatus};
 use super::super::step::{Step, Turn, TurnEnd, TurnStatus};
+use super::super::trace::{Halted, MOST_PASSED, MOST_TRACES, Passed, Spent, Trace, keep_newest};
 use super::{Entry, State};
 
 /// An event that does not follow from the state before it.
@@ -66,17 +67,26 @@ impl State {
         match &event.body {
             Body::RunCreated(_) => Err("the run exists"),
             Body::RunPatched(body) => {
+                let was = self.run.status;
                 self.run.merge(&body.patch);
-                Ok(vec![Entry::Run])
+                let mut entries = vec![Entry::Run];
+                if self.run.status == RunStatus::Running && was != RunStatus::Running {
+                    entries.extend(self.count_anew());
+                }
+                Ok(entries)
             }
             Body::Configured(body) => self.configure(body),
             Body::ModeSet(body) => {
                 (self.run.mode, self.run.global_mode) = (body.mode, body.global_mode);
                 Ok(vec![Entry::Run])
             }
-            Body::Stalled(_) => {
+            Body::Stalled(body) => {
                 self.run.status = RunStatus::Paused;
-                Ok(vec![Entry::Run])
+                self.halt(Halted::Stalled { evidence: body.evidence.clone() })
+            }
+            Body::LimitReached(body) => {
+                let (node_id, limit) = (event.node_id, body.limit.clone());
+                self.halt(Halted::Limit { node_id, limit, value: body.value, bound: body.bound })
             }
             Body::RunDeleted(_) => {
                 self.deleted = true;
@@ -103,7 +113,7 @@ impl State {
             }
             Body::HandoffSent(body) => self.hand_off(&body.envelope),
             Body::NodeNotice(body) => self.notify(&body.notice),
-            Body::MessageFinal(_) | Body::LimitReached(_) => Ok(Vec::new()),
+            Body::MessageFinal(_) => Ok(Vec::new()),
             Body::ApprovalRequested(body) => self.request(event, body),
             Body::ApprovalGiven(body) => self.consent(event, body),
             Body::ApprovalResolved(body) => self.resolve(event, body),
@@ -130,6 +140,27 @@ impl State {
             | Body::PublishPushed(body)
             | Body::PublishProposed(body) => self.change_workspace(body),
         }
+    }
+
+    /// Notes why a graph is paused. A flow notes it in what it waits for.
+    fn halt(&mut self, halted: Halted) -> Change {
+        self.run.halted = Some(halted).filter(|_| self.run.kind == RunKind::Graph);
+        Ok(vec![Entry::Run])
+    }
+
+    /// A person resumed the run: limits and loop safety count anew.
+    fn count_anew(&mut self) -> Folded {
+        self.run.spent = Spent::default();
+        self.run.passed.clear();
+        self.run.halted = None;
+        let mut changed = Vec::new();
+        for node in self.nodes.values_mut().filter(|node| !node.spent.is_nothing() || !node.traces.is_empty())
+        {
+            node.spent = Spent::default();
+            node.traces.clear();
+            changed.push(Entry::Node(node.id));
+        }
+        changed
     }
 
     fn configure(&mut self, body: &Configured) -> Change {
@@ -291,6 +322,11 @@ impl State {
         let (number, until) = (end.number, end.until);
         node.turn = Some(LastTurn { id: end.turn_id, number, status, failures, until, unsaid });
         self.run.counts.turns = self.run.counts.turns.max(end.number);
+        node.spent = node.spent.plus(&end.spent);
+        self.run.spent = self.run.spent.plus(&end.spent);
+        if let Some(trace) = &end.trace {
+            trace_turn(&mut self.run.passed, node, trace);
+        }
         let mut entries = vec![Entry::Node(id), Entry::Run, Entry::Turn(end.number)];
         entries.extend(read.into_iter().map(|number| Entry::Inbox(id, number)));
         let mut artifacts = BTreeMap::new();
@@ -363,6 +399,21 @@ impl State {
     pub fn is_taken(&self, alias: &Alias) -> bool {
         self.run.retired.contains(alias) || self.node_named(alias).is_some()
     }
+}
+
+/// Keeps the trace of a turn, and its hand-offs.
+fn trace_turn(passed: &mut Vec<Passed>, node: &mut Node, trace: &Trace) {
+    if trace.is_of_person {
+        passed.clear();
+    }
+    let handed = trace.handed.iter().map(|one| Passed {
+        from: node.alias.to_string(),
+        to: one.to.clone(),
+        message: one.message.clone(),
+        tree: trace.tree.clone(),
+    });
+    keep_newest(passed, handed, MOST_PASSED);
+    keep_newest(&mut node.traces, [trace.clone()], MOST_TRACES);
 }
 
 const NO_NODE: &str = "there is no such node";

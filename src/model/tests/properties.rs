@@ -20,6 +20,7 @@ use crate::model::run::{GlobalMode, Limits, Mode, Usage, Verdict};
 use crate::model::state::{Entry, State};
 use crate::model::step::{Opcode, Outcome, Record, TurnStatus};
 use crate::model::time::Timestamp;
+use crate::model::trace::{Handed, Trace};
 use crate::model::workspace::{Publication, Workspace, WorkspaceChange, WorkspacePatch, WorkspaceStatus};
 
 /// Random numbers that a command is made of.
@@ -187,6 +188,7 @@ fn work(state: &State, (kind, a, b, c): Dice, one: NodeId) -> Command {
                 heard: Vec::new(),
                 unsaid: Vec::new(),
                 session: (c.is_multiple_of(3)).then(|| text(c)),
+                trace: (b.is_multiple_of(2)).then(|| Box::new(trace(b, c))),
             }))
         }
         15 => Command::AddArtifact(NewArtifact {
@@ -426,5 +428,16 @@ proptest! {
                 prop_assert_eq!(&state, &before);
             }
         }
+    }
+}
+
+fn trace(b: u8, c: u8) -> Trace {
+    Trace {
+        turn: c.to_string(),
+        is_of_person: b.is_multiple_of(4),
+        output: (b.is_multiple_of(3)).then(|| text(c)),
+        tree: text(b),
+        handed: vec![Handed { to: text(b), message: text(c) }],
+        ..Trace::default()
     }
 }

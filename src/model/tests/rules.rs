@@ -443,6 +443,7 @@ fn turn(node: NodeId, number: u128, status: TurnStatus) -> EndedTurn {
         heard: Vec::new(),
         unsaid: Vec::new(),
         session: None,
+        trace: None,
     }
 }
 

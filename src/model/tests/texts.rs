@@ -52,6 +52,7 @@ fn a_secret_in_any_text_is_found() {
         heard: Vec::new(),
         unsaid: vec![text()],
         session: None,
+        trace: None,
     };
     let artifact = NewArtifact {
         id: None,

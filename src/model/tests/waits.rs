@@ -67,6 +67,7 @@ fn failed(node: NodeId, number: u128) -> Command {
         heard: Vec::new(),
         unsaid: Vec::new(),
         session: None,
+        trace: None,
     }))
 }
 

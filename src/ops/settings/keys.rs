@@ -32,7 +32,7 @@ const PLAIN: Key = Key {
 };
 
 /// All settings, in the order of their options in help texts.
-pub static KEYS: [Key; 44] = [
+pub static KEYS: [Key; 45] = [
     Key {
         name: "role",
         group: Group::Role,
@@ -153,6 +153,14 @@ pub static KEYS: [Key; 44] = [
         value: Value::Seconds(0..=86_400, |settings, seconds| settings.approval_wait_seconds = seconds),
         default: Fallback::Value("60"),
         help: "How long a turn of a node waits for the answer to a request; its program is ended then, and the answer begins the turn anew",
+        ..PLAIN
+    },
+    Key {
+        name: "stallRepeats",
+        group: Group::Workspace,
+        value: Value::Number(2..=16, |settings, repeats| settings.stall_repeats = repeats),
+        default: Fallback::Value("4"),
+        help: "How many turns of a node without progress, in a row, pause a graph: equal answers, equal changes, equal failures, or equal hand-offs",
         ..PLAIN
     },
     Key {

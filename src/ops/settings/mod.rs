@@ -47,6 +47,7 @@ impl Default for Settings {
             run_prefix: String::new(),
             orch_lease_seconds: 0,
             approval_wait_seconds: 0,
+            stall_repeats: 0,
             workspace_root: None,
             data_dir: None,
             protected_branches: Vec::new(),

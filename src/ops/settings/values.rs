@@ -26,6 +26,8 @@ pub struct Settings {
     /// The length of the lease of a driver.
     pub(crate) orch_lease_seconds: u64,
     pub(crate) approval_wait_seconds: u64,
+    /// How many turns without progress pause a graph.
+    pub(crate) stall_repeats: u64,
     /// The directory of the worktrees of workspaces.
     pub(crate) workspace_root: Option<PathBuf>,
     /// The directory of all runs' records.

@@ -215,6 +215,7 @@ fn one_turn(ledger: &mut Ledger<'_>, node: NodeId, number: usize) {
         heard: Vec::new(),
         unsaid: Vec::new(),
         session: None,
+        trace: None,
     };
     ledger.operate(&at, &[Request::EndTurn(Box::new(ended))], &[]).expect("the end");
 }

@@ -5,6 +5,8 @@ mod asked;
 mod carried;
 pub(crate) mod hand;
 mod hosts;
+mod limits;
+mod loops;
 pub(super) mod people;
 mod turns;
 mod waits;

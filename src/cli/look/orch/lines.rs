@@ -7,10 +7,13 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use aynig::git::Repo;
+use aynig::model::limits::{Use, uses};
 use aynig::model::node::Hold;
-use aynig::model::run::RunStatus;
+use aynig::model::run::{Limits, RunStatus};
+use aynig::model::trace::{Halted, Spent};
 use aynig::model::workspace::WorkspaceStatus;
 use aynig::ops::runs::{self, Run, RunId, State};
+use aynig::words::pluralize;
 
 use crate::cli::ui;
 use crate::cli::ui::columns::cut;
@@ -72,6 +75,8 @@ pub(super) fn show(state: &State, directory: &str) {
         ("files", directory.to_owned()),
     ];
     rows.extend(run.waiting_for.clone().map(|who| ("waits for", who)));
+    rows.extend(run.halted.as_ref().and_then(evidence).map(|words| ("evidence", words)));
+    rows.push(("used", used(&run.limits, &run.spent, false)));
     for (name, value) in rows.into_iter().filter(|(_, value)| !value.is_empty()) {
         ui::answer(&format!("{}  {}", styled(FAINT, format!("{name:9}")), ui::sanitize(&value)));
     }
@@ -86,6 +91,10 @@ pub(super) fn show(state: &State, directory: &str) {
             node.summary
         );
         ui::answer(&format!("{}  {}", styled(FAINT, "node     "), ui::sanitize(words.trim_end())));
+        let used = used(&node.limits, &node.spent, true);
+        if !used.is_empty() {
+            ui::answer(&format!("{}  {}  used: {used}", styled(FAINT, "         "), node.alias));
+        }
     }
     let alias = |id| state.nodes.get(id).map_or("?", |node| node.alias.as_str());
     for edge in state.edges.values() {
@@ -105,6 +114,36 @@ pub(super) fn show(state: &State, directory: &str) {
         let words = format!("{} asks to use {}", approval.id, approval.tool.name);
         ui::answer(&format!("{}  {}", styled(CALL, "approval "), ui::sanitize(&words)));
     }
+}
+
+/// What is used of limits. `bounded`: only where there is a bound.
+fn used(limits: &Limits, spent: &Spent, bounded: bool) -> String {
+    let shown =
+        uses(limits, spent).into_iter().filter(|one| one.bound.is_some() || (!bounded && one.value > 0.0));
+    let words = shown.map(|Use { limit, value, bound }| {
+        let value = format!("{value:.2}");
+        let value = value.trim_end_matches('0').trim_end_matches('.');
+        let unpriced = (limit == "costUsd" && bound.is_some() && spent.unpriced > 0).then(|| {
+            format!(
+                " ({} without a cost)",
+                pluralize(usize::try_from(spent.unpriced).unwrap_or(usize::MAX), "turn")
+            )
+        });
+        let bound = bound.map(|bound| format!(" of {bound}")).unwrap_or_default();
+        format!("{limit} {value}{bound}{}", unpriced.unwrap_or_default())
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// What was seen of a loop.
+fn evidence(halted: &Halted) -> Option<String> {
+    let Halted::Stalled { evidence } = halted else { return None };
+    let text = |name: &str| {
+        evidence.get(name).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+    };
+    let last = evidence.get("summaries").and_then(|all| all.as_array()?.last()?.as_str());
+    let last = last.map(|last| format!("; the last answer: {last}")).unwrap_or_default();
+    Some(format!("{}, {} times{last}", text("signal")?, text("count")?))
 }
 
 /// The aliases of a run's nodes, by id.

@@ -48,7 +48,10 @@ pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
                     Phase::Implementation => GlobalMode::Implementation,
                 });
                 let run = found(&repo, &options.run_name)?;
-                changed(&graph_runs::set(&engine()?, run, options.label.as_deref(), mode)?, json)
+                changed(
+                    &graph_runs::set(&engine()?, run, options.label.as_deref(), mode, &options.limits)?,
+                    json,
+                )
             }
             OrchRunVerb::Delete(one) => delete(app, &repo, &one.run_name, json),
         },
@@ -100,7 +103,7 @@ fn asked(repo: &Repo) -> Result<(), Error> {
 fn create(app: &App, repo: &Repo, options: &OrchCreate, json: bool) -> Result<Exit, Error> {
     let base = base(repo, &options.base)?;
     let place = engine::place(authority(repo, None)?.source());
-    let made = graphs::create(&opened(app, repo)?, place, &options.label, base)?;
+    let made = graphs::create(&opened(app, repo)?, place, (&options.label, &options.limits), base)?;
     let (slug, run) = (made.slug.to_string(), made.run.to_string());
     if json {
         ui::answer_json(&json!({

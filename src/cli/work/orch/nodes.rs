@@ -68,6 +68,7 @@ fn settings(given: &NodeSettings) -> Settings<'_> {
             Manages::All => EdgeManagement::All,
         }),
         capabilities: &given.capabilities,
+        limits: &given.limits,
     }
 }
 
