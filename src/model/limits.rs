@@ -53,6 +53,23 @@ pub fn reached(state: &State, node: Option<NodeId>) -> Option<Halted> {
     })
 }
 
+/// The limit that keeps a node from making another one.
+#[must_use]
+pub fn of_new_node(state: &State, by: NodeId) -> Option<Halted> {
+    let limits = state.run.limits;
+    let depth = state.nodes.get(&by)?.depth + 1;
+    let nodes = u64::try_from(state.nodes.len()).unwrap_or(u64::MAX);
+    let (most, levels) = (limits.nodes.unwrap_or(Limits::NODES), limits.depth.unwrap_or(Limits::DEPTH));
+    let (limit, value, bound) = if nodes >= most {
+        ("nodes", nodes, most)
+    } else if depth > levels {
+        ("depth", depth, levels)
+    } else {
+        return None;
+    };
+    Some(Halted::Limit { node_id: None, limit: limit.to_owned(), value: number(value), bound: number(bound) })
+}
+
 /// The time that the limits of the run and of the node leave to a turn.
 #[must_use]
 pub fn time_left(state: &State, node: NodeId) -> Option<Duration> {

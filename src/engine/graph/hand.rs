@@ -15,6 +15,7 @@ use crate::fsutil::{self, FileLock};
 use crate::journal::directory::RunDirectory;
 use crate::model::approval::{Resolution, Tool};
 use crate::model::ids::{NodeId, TurnId};
+use crate::model::trace::Halted;
 
 use super::staged::Act;
 
@@ -139,6 +140,20 @@ impl Hand {
     /// The answer to a question, once there is one.
     pub(super) fn answered(&self, name: &str) -> Option<Resolution> {
         read(&self.path.join(format!("{ANSWER}{name}"))).ok()
+    }
+
+    /// Notes that an act was refused by a limit of the run.
+    pub(super) fn note_limit(&self, reached: &Halted) -> io::Result<()> {
+        fsutil::replace_private(&self.limit_file(), &serde_json::to_vec(reached)?)
+    }
+
+    /// The limit by which an act was refused last.
+    pub(super) fn limit(&self) -> Option<Halted> {
+        read(&self.limit_file()).ok()
+    }
+
+    fn limit_file(&self) -> PathBuf {
+        self.path.join("limit.json")
     }
 
     /// Removes all of it.

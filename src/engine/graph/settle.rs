@@ -17,10 +17,11 @@ use crate::git::RefChange;
 use crate::ledger::{Ledger, LedgerError};
 use crate::model::decide::{Command, Decided, EndedTurn, NewArtifact, Op};
 use crate::model::ids::{ApprovalId, NodeId, Slug, TurnId};
+use crate::model::run::RunStatus;
 use crate::model::step::TurnStatus;
 use crate::model::time::Timestamp;
 use crate::model::trace::Halted;
-use crate::orch::verdict::{Verdict, verdict};
+use crate::orch::verdict::{Verdict, limit_words, verdict};
 use crate::provider::{self, How};
 use crate::workspace::context::Context;
 use crate::workspace::refusal::{Refusal, Why};
@@ -51,6 +52,8 @@ pub(super) struct Over {
     pub(super) parked: Option<(i64, String)>,
     /// Why the run pauses.
     pub(super) halt: Option<String>,
+    /// The limit of the run by which an act of the turn was refused.
+    pub(super) reached: Option<Halted>,
 }
 
 /// How a turn ended.
@@ -112,7 +115,7 @@ impl Engine<'_> {
             let expected = self.held(driver, &mut head, Holder::Attempt(&attempt.id))?;
             let (mut commands, refs) = self.commands_of(ledger, node, over, &op)?;
             let before = ledger.tip().state.clone();
-            let after = self.decided(ledger, node, &mut commands, &op)?.state;
+            let after = self.decided(ledger, (node, over), &mut commands, &op)?.state;
             let mut next = match node {
                 Some(node) => next_of(&after, node, now()?),
                 None => super::operate::removed(),
@@ -203,7 +206,7 @@ impl Engine<'_> {
     fn decided(
         &self,
         ledger: &Ledger<'_>,
-        node: Option<NodeId>,
+        (node, over): (Option<NodeId>, &Over),
         commands: &mut Vec<Command>,
         op: &Op,
     ) -> Result<Decided, Refusal> {
@@ -216,7 +219,15 @@ impl Engine<'_> {
         let last = decided.state.nodes.get(&node).and_then(|node| node.traces.last());
         let is_traced =
             ended.as_ref().zip(last).is_some_and(|(turn, last)| last.turn == turn.turn.to_string());
-        match (verdict(&decided.state, node, is_traced, self.stall_repeats), ended) {
+        let state = &decided.state;
+        let refused = over.reached.clone().filter(|_| state.run.status == RunStatus::Running);
+        let verdict = match (verdict(state, node, is_traced, self.stall_repeats), refused) {
+            (Verdict::Fine | Verdict::Warn(_), Some(cause)) => {
+                Verdict::Pause { why: limit_words(state, &cause), cause }
+            }
+            (verdict, _) => verdict,
+        };
+        match (verdict, ended) {
             (Verdict::Fine, _) | (Verdict::Warn(_), None) => return Ok(decided),
             (Verdict::Warn(text), Some(turn)) => turn.unsaid.push(text),
             (Verdict::Pause { cause, why }, _) => {

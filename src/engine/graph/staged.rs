@@ -12,6 +12,7 @@ use crate::ledger::Ledger;
 use crate::model::artifact::ArtifactKind;
 use crate::model::decide::{Command, EdgeSpec, NodeSpec, Op};
 use crate::model::ids::{Alias, ArtifactId, FileName, NodeId, ProviderName, TurnId};
+use crate::model::limits::of_new_node;
 use crate::model::message::Payload;
 use crate::model::node::{CliPermissions, Permissions};
 use crate::model::state::State;
@@ -208,7 +209,15 @@ impl Engine<'_> {
             ));
         }
         acts.push(act);
-        let decided = commands(ledger, node, &acts, &self.op_of_node(node)?);
+        let op = self.op_of_node(node)?;
+        let decided = commands(ledger, node, &acts, &op);
+        if let (Err(_), [before @ .., Act::Spawn { .. }]) = (&decided, acts.as_slice())
+            && let Ok((_, state)) = commands(ledger, node, before, &op)
+            && let Some(reached) = of_new_node(&state, node)
+        {
+            let noted = hand.note_limit(&reached);
+            noted.map_err(|error| Refusal::because("note the limit", &error))?;
+        }
         let (_, state) = decided.map_err(|refusal| Refusal {
             message: format!("{}; nothing was staged", refusal.message),
             ..refusal

@@ -365,6 +365,7 @@ impl Engine<'_> {
             Err(refusal) => return Err(refusal),
         };
         over.artifacts = artifacts;
+        over.reached = hand.limit();
         if let Some(turn) = &mut over.turn {
             let (id, words) = (turn.turn.to_string(), turn.last_words.as_deref());
             let read = (&ledger.tip().state, &of.node, read);

@@ -135,6 +135,25 @@ fn a_turn_is_ended_when_the_time_is_used() {
 
 /// CONTRACT 22.20
 #[test]
+fn a_node_that_wants_more_nodes_than_allowed_pauses_the_run() {
+    let script = r#"
+"$AYNIG_BIN" orch spawn kid --role implementer --provider scripted --permissions skip >said 2>&1; code=$?
+echo "exit $code" >>said; echo done"#;
+    for (limit, reached) in [("nodes=1", "run nodes 1.0"), ("depth=0", "run depth 0.0")] {
+        let graph = super::hand::managed(script, false);
+        graph.set(limit);
+        graph.ok(&["chat", "RUN", "top", "Begin."]);
+        graph.drain();
+        assert_eq!(graph.turns(), ["top completed"]);
+        let said = super::hand::file_of(&graph, "top", "said");
+        assert!(said.contains("the run is limited to") && said.ends_with("exit 1"), "{said}");
+        assert_eq!(graph.reached(), [reached]);
+        assert_eq!(graph.state()["status"], "paused");
+    }
+}
+
+/// CONTRACT 22.20
+#[test]
 fn a_run_has_as_many_nodes_as_it_may() {
     let repo = Repo::new();
     agent(&repo, "echo done");
