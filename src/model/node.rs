@@ -83,6 +83,9 @@ pub struct Capabilities {
 /// The role whose nodes get the run's rights.
 pub const ORCHESTRATOR: &str = "orchestrator";
 
+/// The directory of the archive with the work of removed nodes. No node has it as its alias.
+pub const ARCHIVED_NODES: &str = "nodes";
+
 impl Capabilities {
     /// The default for a role.
     #[must_use]

@@ -146,6 +146,31 @@ impl Verdict {
     }
 }
 
+/// When a graph is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DoneWhen<'a> {
+    /// An agent judges it by this text.
+    Text(&'a str),
+    /// The validator with this name accepts it.
+    Validator(&'a str),
+}
+
+/// The longest condition for the end of a run, in bytes.
+const MAX_DONE_WHEN: usize = 4_096;
+
+impl<'a> DoneWhen<'a> {
+    /// Reads it. `None`: it is empty or too long, or the name of the validator is none.
+    #[must_use]
+    pub fn parse(text: &'a str) -> Option<Self> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        match text.strip_prefix("validator:") {
+            Some(name) => (!name.is_empty() && name.len() <= 64 && name.bytes().all(is_plain))
+                .then_some(Self::Validator(name)),
+            None => (!text.trim().is_empty() && text.len() <= MAX_DONE_WHEN).then_some(Self::Text(text)),
+        }
+    }
+}
+
 /// The kind of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

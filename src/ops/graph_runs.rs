@@ -4,26 +4,41 @@ use crate::engine::Engine;
 use crate::ledger::archive::archived_ref;
 use crate::model::decide::{Command, Decided, RunEdit};
 use crate::model::ids::RunId;
-use crate::model::run::{GlobalMode, Run};
+use crate::model::run::{GlobalMode, Mode, Run};
 
 use super::error::Error;
 use super::graphs::operate;
 use super::inside::persons_only;
 use super::limits::{Of, limits};
 
-/// Changes the label, the mode and the limits of a run. `None`, and a limit that is not named, stay as they are.
-pub fn set(
-    engine: &Engine<'_>,
-    run: RunId,
-    label: Option<&str>,
-    global_mode: Option<GlobalMode>,
-    given: &[String],
-) -> Result<Decided, Error> {
+/// New settings of a run. `None` leaves one as it is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Settings<'a> {
+    /// A text for people.
+    pub label: Option<&'a str>,
+    /// AUTO or INTERACTIVE.
+    pub mode: Option<Mode>,
+    /// PLANNING or IMPLEMENTATION.
+    pub global_mode: Option<GlobalMode>,
+    /// When it is done: a text, or `validator:NAME`. An empty one states nothing.
+    pub done_when: Option<&'a str>,
+    /// Bounds, as `NAME=NUMBER`.
+    pub limits: &'a [String],
+}
+
+/// Changes a run.
+pub fn set(engine: &Engine<'_>, run: RunId, settings: &Settings<'_>) -> Result<Decided, Error> {
     persons_only("changing a run")?;
     let mut ledger = engine.graph(run)?;
-    let limits = limits(ledger.tip().state.run.limits, Of::Run, given)?;
-    let label = label.map(str::to_owned);
-    let edit = RunEdit { label, global_mode, limits: Some(limits), ..RunEdit::default() };
+    let limits = limits(ledger.tip().state.run.limits, Of::Run, settings.limits)?;
+    let edit = RunEdit {
+        limits: Some(limits),
+        label: settings.label.map(str::to_owned),
+        mode: settings.mode,
+        global_mode: settings.global_mode,
+        done_when: settings.done_when.map(|when| (!when.is_empty()).then(|| when.to_owned())),
+        ..RunEdit::default()
+    };
     operate(engine, &mut ledger, Command::SetRun(edit))
 }
 

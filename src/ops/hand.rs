@@ -13,6 +13,7 @@ use crate::engine::graph::asks::Heard;
 pub use crate::engine::graph::staged::{Act, NewEdge, NewNode, Staged};
 use crate::ledger::{Ledger, Tip};
 pub use crate::model::artifact::ArtifactKind;
+use crate::model::decide::Finding;
 use crate::model::ids::{ArtifactId, FileName, NodeId, ProviderName, RunId, TurnId};
 use crate::model::message::{ArtifactRef, Expectation, MAX_ATTACHED, Payload, PayloadStatus, ResponseSpec};
 pub use crate::model::node::CliPermissions;
@@ -102,6 +103,14 @@ pub fn hand_off(engine: &Engine<'_>, letter: &Letter<'_>) -> Result<Staged, Erro
         response: (!is_plain).then_some(response),
     };
     Ok(engine.stage(&ledger, (own.1, own.2), Act::Handoff { to: alias(letter.to)?, payload })?)
+}
+
+/// Stages the end of the run.
+pub fn done(engine: &Engine<'_>, message: Option<&str>) -> Result<Staged, Error> {
+    let (run, node, turn) = own_turn("a person ends a run with `aynig orch run complete RUN`")?;
+    let ledger = Ledger::open(engine.repo, run)?;
+    let act = Act::Done { message: message.map(str::to_owned), finding: Finding::Accepted };
+    Ok(engine.stage(&ledger, (node, turn), act)?)
 }
 
 fn structured(text: &str) -> Result<Map<String, Value>, Error> {

@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::engine::graph::gate::cannot_ask;
+use crate::engine::graph::steer::RemovedNode;
 use crate::model::decide::{Command, Decided, NodeEdit, NodeSpec, Steer};
 use crate::model::ids::{ProviderName, RunId};
 use crate::model::node::{Capabilities, CliPermissions, EdgeManagement, Permissions};
@@ -114,6 +115,8 @@ pub fn steer(engine: &Engine<'_>, run: RunId, named: &str, steer: Steer) -> Resu
 pub struct Removed {
     /// The run without it.
     pub decided: Decided,
+    /// The ref that has its work, where the run is decided. `None` if it has none.
+    pub archive: Option<String>,
     /// The ref that has its work, if its workspace is removed from this host; or why it stays. `None`: it has none here.
     pub workspace: Option<Result<String, Error>>,
 }
@@ -125,7 +128,8 @@ pub fn remove(engine: &Engine<'_>, run: RunId, named: &str) -> Result<Removed, E
     let state = &ledger.tip().state;
     let id = node(state, named)?;
     let handle = format!("{}/{}", state.run.slug, state.nodes[&id].alias);
-    let decided = engine.remove_node(&mut ledger, id, &engine.workspaces.options.by)?;
+    let RemovedNode { decided, archive } =
+        engine.remove_node(&mut ledger, id, &engine.workspaces.options.by)?;
     let workspace = match engine.workspaces.find(handle.as_ref()) {
         Err(refusal) if refusal.why == Why::NotFound => None,
         found => {
@@ -133,7 +137,7 @@ pub fn remove(engine: &Engine<'_>, run: RunId, named: &str) -> Result<Removed, E
             Some(removal.map(|removal| removal.archive.unwrap_or_default()).map_err(Error::from))
         }
     };
-    Ok(Removed { decided, workspace })
+    Ok(Removed { decided, archive, workspace })
 }
 
 fn provider(name: &str) -> Result<ProviderName, Error> {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use crate::model::edge::EdgeType;
 use crate::model::ids::NodeId;
-use crate::model::node::{EdgeManagement, Node};
+use crate::model::node::{EdgeManagement, Node, ORCHESTRATOR};
 use crate::model::state::State;
 
 /// A command of the hand.
@@ -25,6 +25,8 @@ pub enum Verb {
     Artifact,
     /// Shows the run.
     Roster,
+    /// Ends the run.
+    Done,
 }
 
 impl Verb {
@@ -37,6 +39,7 @@ impl Verb {
             Self::Edge { .. } => "edge_add",
             Self::Artifact => "artifact_add",
             Self::Roster => "roster",
+            Self::Done => "done",
         }
     }
 }
@@ -52,8 +55,15 @@ pub fn verbs(state: &State, node: &Node) -> Vec<Verb> {
         (manages != EdgeManagement::None).then_some(Verb::Edge { own: manages == EdgeManagement::Own }),
         Some(Verb::Artifact),
         Some(Verb::Roster),
+        ends(state, node).then_some(Verb::Done),
     ];
     all.into_iter().flatten().collect()
+}
+
+/// Whether a node is told how to end the run: it may, and it is an orchestrator or knows when the run is done.
+#[must_use]
+pub fn ends(state: &State, node: &Node) -> bool {
+    state.may_end(node) && (node.role_template == ORCHESTRATOR || state.run.done_when.is_some())
 }
 
 /// Whether a node may hand work to another one.
@@ -99,6 +109,9 @@ pub fn described(state: &State, node: &Node) -> String {
                 "keep a file with the run; prints an ID for --artifact".to_owned(),
             ),
             Verb::Roster => ("roster", "show the agents of the run, and the ways between them".to_owned()),
+            Verb::Done => {
+                ("done [--message 'TEXT']", "end the run when it is done, as your last command".to_owned())
+            }
         };
         let _infallible = writeln!(text, "\"$AYNIG_BIN\" orch {usage}\n    {purpose}");
     }
@@ -122,12 +135,12 @@ mod tests {
         );
         let named = |bench: &Bench, id| {
             let text = described(&bench.state, &bench.state.nodes[&id]);
-            ["handoff", "spawn", "edge add", "artifact add", "roster"]
+            ["handoff", "spawn", "edge add", "artifact add", "roster", "done"]
                 .into_iter()
                 .filter(|verb| text.contains(&format!("orch {verb}")))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(named(&bench, top), ["handoff", "spawn", "edge add", "artifact add", "roster"]);
+        assert_eq!(named(&bench, top), ["handoff", "spawn", "edge add", "artifact add", "roster", "done"]);
         assert_eq!(named(&bench, one), ["artifact add", "roster"]);
         bench.edge(one, two).unwrap();
         assert_eq!(named(&bench, one), ["handoff", "artifact add", "roster"]);

@@ -7,11 +7,11 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::hand::{described, is_report};
+use super::hand::{described, ends, is_report};
 use crate::model::ids::MessageId;
 use crate::model::message::{Envelope, Expectation, InboxItem, Item};
-use crate::model::node::{CliPermissions, Node};
-use crate::model::run::GlobalMode;
+use crate::model::node::{CliPermissions, Node, ORCHESTRATOR};
+use crate::model::run::{DoneWhen, GlobalMode, Mode};
 use crate::model::state::State;
 
 /// A part of a prompt.
@@ -90,6 +90,33 @@ fn mode(state: &State, node: &Node) -> String {
     }
     if node.permissions.cli_permissions_mode == CliPermissions::Gated {
         text += " A person may be asked before you use a tool.";
+    }
+    text + &end(state, node)
+}
+
+/// How the run ends, for a node that may end it.
+fn end(state: &State, node: &Node) -> String {
+    let run = &state.run;
+    if !ends(state, node) {
+        return String::new();
+    }
+    let mut text = "\n".to_owned();
+    if run.mode == Mode::Auto && node.role_template == ORCHESTRATOR {
+        text += "The mode of the run is AUTO: whenever nothing is under way, a message of aynig tells its first \
+                 orchestrator to go on, until the run ends.\n";
+    }
+    match run.done_when.as_deref().and_then(DoneWhen::parse) {
+        Some(DoneWhen::Text(when)) => {
+            text += "The run is done when this is so:\n";
+            text += &quoted(when);
+        }
+        Some(DoneWhen::Validator(name)) => {
+            let _infallible = writeln!(
+                text,
+                "The run is done when the validator {name} accepts the files of your worktree."
+            );
+        }
+        None => {}
     }
     text
 }

@@ -458,7 +458,10 @@ fn runs(scenes: &mut Scenes) {
 /// A graph of two nodes, of which one hands work on.
 fn graphs(scenes: &mut Scenes) {
     let script = r#"
-case $prompt in *"> wait"*) : >../../begun; exec sleep 600 ;; esac
+case $prompt in
+*"> wait"*) : >../../begun; exec sleep 600 ;;
+*"> end"*) "$AYNIG_BIN" orch done >done.json; echo done; exit ;;
+esac
 "$AYNIG_BIN" orch handoff --to b --message x >staged.json 2>/dev/null; echo done"#;
     let graph = super::graphs::Graph::new(script, &[]);
     let run = graph.slug.as_str();
@@ -471,6 +474,9 @@ case $prompt in *"> wait"*) : >../../begun; exec sleep 600 ;; esac
     stage.ask("orch edge add", &[run, "a", "b"]);
     stage.ask("orch chat", &[run, "a", "x"]);
     graph.drain();
+    graph.ok(&["chat", "RUN", "b", "end"]);
+    graph.drain();
+    stage.ask("orch run resume", &[run]);
     stage.ask("orch node set", &[run, "a", "--label", "Ann"]);
     super::graphs::approvals::scenes(stage.scenes);
     super::graphs::hand::scenes(stage.scenes);
@@ -494,7 +500,8 @@ case $prompt in *"> wait"*) : >../../begun; exec sleep 600 ;; esac
     graph.drain();
     stage.ask("orch run list", &[]);
     stage.ask("orch run stop", &[run]);
-    let staged = graph.repo.git(["show", &format!("work/{run}/a:staged.json")]).into_bytes();
+    let staged = [("orch handoff", "a:staged.json"), ("orch done", "b:done.json")]
+        .map(|(verb, file)| (verb, graph.repo.git(["show", &format!("work/{run}/{file}")]).into_bytes()));
     let output = graph.repo.aynig_ok(["orch", "run", "list"]);
     stage.ask("orch run delete", &[run]);
     let hub = graph.repo.beside("hub.git");
@@ -503,7 +510,9 @@ case $prompt in *"> wait"*) : >../../begun; exec sleep 600 ;; esac
     graph.repo.git(["remote", "add", "origin", hub]);
     graph.repo.git(["config", "aynig.remote", "origin"]);
     stage.ask("orch run create", &[]);
-    stage.scenes.entry("orch handoff").or_default().push(Output { stdout: staged, ..output });
+    for (verb, stdout) in staged {
+        stage.scenes.entry(verb).or_default().push(Output { stdout, ..output.clone() });
+    }
 }
 
 fn agents(scenes: &mut Scenes) {

@@ -43,10 +43,10 @@ pub(crate) use crate::cli::args::flow_runs::{FlowList, FlowOne};
 pub(crate) use crate::cli::args::land::Land;
 pub(crate) use crate::cli::args::look::{Log, Logs, Status};
 pub(crate) use crate::cli::args::orch::{
-    Orch, OrchChat, OrchCreate, OrchEdgeVerb, OrchEvents, OrchRunVerb, OrchVerb, Phase,
+    Orch, OrchChat, OrchCreate, OrchEdgeVerb, OrchEvents, OrchRunSet, OrchRunVerb, OrchVerb, Phase, RunMode,
 };
 pub(crate) use crate::cli::args::orch_hand::{
-    Expects, Keeps, OrchArtifactAdd, OrchArtifactVerb, OrchHandoff, OrchRoster, OrchSpawn,
+    Expects, Keeps, OrchArtifactAdd, OrchArtifactVerb, OrchDone, OrchHandoff, OrchRoster, OrchSpawn,
 };
 pub(crate) use crate::cli::args::orch_nodes::{
     Manages, NodeSettings, OneNode, OrchNode, OrchNodeVerb, Permits,

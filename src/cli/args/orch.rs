@@ -2,7 +2,7 @@
 
 use clap::{ArgAction, Args, Subcommand};
 
-use super::orch_hand::{OrchArtifact, OrchHandoff, OrchRoster, OrchSpawn};
+use super::orch_hand::{OrchArtifact, OrchDone, OrchHandoff, OrchRoster, OrchSpawn};
 use super::orch_nodes::OrchNode;
 
 /// `aynig orch`.
@@ -45,6 +45,8 @@ pub(crate) enum OrchVerb {
     /// only the program of an agent calls it
     #[command(hide = true)]
     Mcp,
+    /// End the run; an orchestrator calls it in its turn, and it takes effect when that has ended well
+    Done(OrchDone),
     /// List the requests of nodes that wait for an answer
     Approvals(OrchApprovals),
     /// Let a tool run that a node asked for
@@ -108,6 +110,10 @@ pub(crate) struct OrchRunSet {
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
 
+    /// Whether the orchestrator goes on by itself while nothing is under way
+    #[arg(long, value_enum, value_name = "MODE")]
+    pub(crate) mode: Option<RunMode>,
+
     /// What nodes may change from their next turn on
     #[arg(long, value_enum, value_name = "MODE")]
     pub(crate) global_mode: Option<Phase>,
@@ -115,6 +121,21 @@ pub(crate) struct OrchRunSet {
     /// A bound: turns, wallSeconds, costUsd, tokens, nodes or depth (repeatable; NAME=none removes one)
     #[arg(long = "limit", value_name = "NAME=NUMBER", action = ArgAction::Append)]
     pub(crate) limits: Vec<String>,
+
+    /// When the run is done: a text for the agents, or validator:NAME for `aynig.validator.NAME`; empty: nothing is stated
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) done_when: Option<String>,
+}
+
+/// Whether a run goes on by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum RunMode {
+    /// Its orchestrator goes on until the run is done
+    #[value(name = "AUTO")]
+    Auto,
+    /// It waits for messages of people
+    #[value(name = "INTERACTIVE")]
+    Interactive,
 }
 
 /// What the nodes of a run may change.

@@ -38,6 +38,14 @@ pub(crate) struct OrchHandoff {
     pub(crate) reply_to: Option<String>,
 }
 
+/// `aynig orch done`.
+#[derive(Debug, Args)]
+pub(crate) struct OrchDone {
+    /// A text for people; `-` reads it from standard input
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) message: Option<String>,
+}
+
 /// Whether a hand-off expects an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Expects {

@@ -70,7 +70,7 @@ impl Engine<'_> {
 pub(super) fn record_added(recorder: &mut Recorder, hand: &Hand, acts: &[Act]) -> Result<(), Refusal> {
     for (number, name) in acts.iter().enumerate().filter_map(|(at, act)| match act {
         Act::Artifact { name, .. } => Some((at + 1, name)),
-        Act::Handoff { .. } | Act::Spawn { .. } | Act::Edge { .. } => None,
+        Act::Handoff { .. } | Act::Spawn { .. } | Act::Edge { .. } | Act::Done { .. } => None,
     }) {
         let trouble = |error: &std::io::Error| Refusal::because("keep a file of the agent", error);
         let content = match hand.content(number) {

@@ -56,7 +56,7 @@ impl Engine<'_> {
         let hand = self.hand(ledger, of)?;
         let context = match act {
             Act::Spawn { node, .. } => after.node_named(&node.alias).map(rights),
-            Act::Edge { .. } | Act::Handoff { .. } | Act::Artifact { .. } => None,
+            Act::Edge { .. } | Act::Handoff { .. } | Act::Artifact { .. } | Act::Done { .. } => None,
         };
         let tool = Tool { id: Uuid::new_v4().to_string(), name: name.to_owned(), args };
         let (bell, news) = mpsc::channel();

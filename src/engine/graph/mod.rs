@@ -20,6 +20,7 @@
 //! | `gate` | its requests for approval |
 //! | `settle` | the operation that ends it |
 //! | `trace` | what loop safety compares of it |
+//! | `done` | whether a run is done that its agent calls so |
 //! | [`staged`] | the acts of an agent in its turn |
 //! | `hand` | their files |
 //! | [`asks`] | those that a person has to approve |
@@ -30,6 +31,7 @@
 pub mod added;
 pub mod asks;
 mod carried;
+mod done;
 pub mod gate;
 mod hand;
 pub mod operate;
@@ -38,6 +40,6 @@ pub mod recover;
 mod settle;
 pub mod staged;
 pub mod start;
-mod steer;
+pub mod steer;
 mod trace;
 pub mod turn;

@@ -74,6 +74,17 @@ impl Engine<'_> {
         commands: &[Command],
         by: &By,
     ) -> Result<Decided, Refusal> {
+        self.operate_beside(ledger, commands, by, &|_| Ok(Vec::new()))
+    }
+
+    /// Carries out commands together with other changes of refs, which are worked out for each try.
+    pub(super) fn operate_beside(
+        &self,
+        ledger: &mut Ledger<'_>,
+        commands: &[Command],
+        by: &By,
+        beside: &dyn Fn(&Ledger<'_>) -> Result<Vec<RefChange>, Refusal>,
+    ) -> Result<Decided, Refusal> {
         let op = self.op_by(by.clone())?;
         for _ in 0..TRIES {
             let before = ledger.tip().state.clone();
@@ -82,7 +93,8 @@ impl Engine<'_> {
                 Err(error) => return Err(error.into()),
             };
             let moves = self.woken(ledger, (&before, &after), None)?;
-            let refs: Vec<RefChange> = moves.iter().map(Move::change).collect();
+            let mut refs: Vec<RefChange> = moves.iter().map(Move::change).collect();
+            refs.extend(beside(ledger)?);
             match ledger.operate_on_this(&op, commands, &refs) {
                 Ok(operated) => {
                     self.announce(ledger, &moves);

@@ -167,15 +167,15 @@ impl Engine<'_> {
         };
         let state = &ledger.tip().state;
         let Some(node) = node.filter(|node| state.nodes.contains_key(node)) else { return Ok((owed, refs)) };
-        let mut all = Vec::new();
+        let (mut all, mut last) = (Vec::new(), Vec::new());
         let mut turn = over.turn.clone();
         match commands(ledger, node, &over.acts, op) {
-            // They come first: the ids of what they make follow from their places.
+            // They come first: the ids of what they make follow from their places. What ends the run comes last.
             Ok((mut acts, _)) => {
                 if let Some((context, _)) = &over.workspace {
                     self.carry(state, &mut acts, context);
                 }
-                all.extend(acts);
+                (last, all) = acts.into_iter().partition(|act| matches!(act, Command::Done { .. }));
             }
             Err(refusal) => {
                 if let Some(turn) = &mut turn {
@@ -193,6 +193,7 @@ impl Engine<'_> {
         all.extend(artifacts.cloned().map(Command::AddArtifact));
         let turns = over.lost.iter().cloned().chain(turn);
         all.extend(turns.map(|turn| Command::EndTurn(Box::new(turn))));
+        all.extend(last);
         if let Some(why) = &over.halt {
             let evidence =
                 Map::from_iter([("nodeId".to_owned(), json!(node)), ("why".to_owned(), json!(why))]);

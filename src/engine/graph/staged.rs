@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::ledger::Ledger;
 use crate::model::artifact::ArtifactKind;
-use crate::model::decide::{Command, EdgeSpec, NodeSpec, Op};
+use crate::model::decide::{Command, EdgeSpec, Finding, NodeSpec, Op};
 use crate::model::ids::{Alias, ArtifactId, FileName, NodeId, ProviderName, TurnId};
 use crate::model::limits::of_new_node;
 use crate::model::message::Payload;
@@ -38,6 +38,14 @@ pub enum Act {
         node: NewNode,
         /// The text of its role.
         role_text: Option<String>,
+    },
+    /// It ends the run. Nothing follows it.
+    Done {
+        /// Its last word, for people.
+        message: Option<String>,
+        /// Whether the run is done. Judged when the turn has ended.
+        #[serde(skip)]
+        finding: Finding,
     },
     /// It makes an edge.
     Edge {
@@ -98,7 +106,7 @@ impl Act {
         let (name, args) = match self {
             Self::Spawn { node, .. } => (SPAWN_NODE, serde_json::to_value(node)),
             Self::Edge { edge } => (CREATE_EDGE, serde_json::to_value(edge)),
-            Self::Handoff { .. } | Self::Artifact { .. } => return None,
+            Self::Handoff { .. } | Self::Artifact { .. } | Self::Done { .. } => return None,
         };
         match args {
             Ok(Value::Object(args)) => Some((name, args)),
@@ -172,7 +180,7 @@ impl Engine<'_> {
         let (_, state) = commands(ledger, of.0, &acts, &self.op_of_node(of.0)?)?;
         let made = acts.iter().enumerate().filter_map(|(at, act)| match act {
             Act::Artifact { kind, .. } => Some((artifact_id(of.1, at + 1), *kind)),
-            Act::Handoff { .. } | Act::Spawn { .. } | Act::Edge { .. } => None,
+            Act::Handoff { .. } | Act::Spawn { .. } | Act::Edge { .. } | Act::Done { .. } => None,
         });
         Ok((state, made.collect()))
     }
@@ -247,6 +255,9 @@ pub(super) fn commands(
                 vec![Command::HandOff { from: node, to: id_of(&state, to)?, payload: payload.clone() }]
             }
             Act::Spawn { node: new, role_text } => vec![spawn(&state, node, new, role_text.clone())],
+            Act::Done { message, finding } => {
+                vec![Command::Done { node, message: message.clone(), finding: finding.clone() }]
+            }
             Act::Edge { edge } => vec![Command::AddEdge(EdgeSpec {
                 id: None,
                 from: id_of(&state, &edge.from)?,

@@ -1,18 +1,38 @@
 //! A person interrupts, resets or removes a node, or deletes a run; turns may be under way on any host (CONTRACT 22.9,
 //! 22.10, 22.13).
 
+use bstr::BString;
+
 use crate::clock;
+use crate::contract::ids::CommitId;
+use crate::contract::layout::ARCHIVE;
 use crate::contract::lease::Liveness;
 use crate::engine::Engine;
 use crate::engine::driver::Driver;
+use crate::git::RefChange;
 use crate::ledger::archive::Archived;
-use crate::ledger::{Ledger, deletion};
+use crate::ledger::{Ledger, bring, deletion};
 use crate::model::by::By;
 use crate::model::decide::{Command, Decided, RunEdit, Steer};
-use crate::model::ids::NodeId;
-use crate::model::node::Node;
+use crate::model::ids::{NodeId, RunId};
+use crate::model::node::{ARCHIVED_NODES, Node};
 use crate::model::run::RunStatus;
 use crate::workspace::refusal::{Refusal, Why};
+
+/// A node that was removed.
+#[derive(Debug)]
+pub struct RemovedNode {
+    /// The run without it.
+    pub decided: Decided,
+    /// The ref that has its work, where the run is decided. `None` if it has none.
+    pub archive: Option<String>,
+}
+
+/// The ref that keeps the work of a node that was removed.
+fn archived_node(run: RunId, node: &Node) -> BString {
+    let id = node.id.to_string();
+    format!("{ARCHIVE}{run}/{ARCHIVED_NODES}/{}-{}", node.alias, &id[..8]).into()
+}
 
 impl Engine<'_> {
     /// Interrupts the turn of a node.
@@ -39,8 +59,8 @@ impl Engine<'_> {
         self.operate(ledger, &[Command::SteerNode(id, Steer::Reset)], by)
     }
 
-    /// Removes a node. A turn of it is ended first.
-    pub fn remove_node(&self, ledger: &mut Ledger<'_>, id: NodeId, by: &By) -> Result<Decided, Refusal> {
+    /// Removes a node, whose work is archived where the run is decided. A turn of it is ended first.
+    pub fn remove_node(&self, ledger: &mut Ledger<'_>, id: NodeId, by: &By) -> Result<RemovedNode, Refusal> {
         let (node, driver) = self.driver_at(ledger, id)?;
         if self.has_live_turn(&driver)? {
             self.operate(ledger, &[Command::SteerNode(id, Steer::Stop)], by)?;
@@ -50,7 +70,31 @@ impl Engine<'_> {
             })?;
             ledger.refresh()?;
         }
-        self.operate(ledger, &[Command::RemoveNode(id)], by)
+        let name = archived_node(ledger.tip().state.run.id, &node);
+        let archive = |ledger: &Ledger<'_>| {
+            let work = self.work_of(ledger, &node)?;
+            let change = |work| RefChange { name: name.clone(), expected: None, new: Some(work) };
+            Ok(work.map(change).into_iter().collect())
+        };
+        let decided = self.operate_beside(ledger, &[Command::RemoveNode(id)], by, &archive)?;
+        let archive = self.work_of(ledger, &node)?.map(|_| name.to_string());
+        Ok(RemovedNode { decided, archive })
+    }
+
+    /// The newest commit of a node's work. `None` if there is none, or if no host that can be reached has it.
+    fn work_of(&self, ledger: &Ledger<'_>, node: &Node) -> Result<Option<CommitId>, Refusal> {
+        let state = &ledger.tip().state;
+        let workspace = state.workspaces.get(&node.alias);
+        let head = workspace.and_then(|workspace| CommitId::parse_hex(workspace.head_sha.as_bytes()));
+        let Some(head) = head else { return Ok(None) };
+        if let Err(error) = bring(self.repo, ledger.place(), &state.run, &[head]) {
+            tracing::warn!(%error, alias = %node.alias, "the work of a node that is removed stays where it is");
+            return Ok(None);
+        }
+        let handle = format!("{}/{}", state.run.slug, node.alias);
+        let here = self.workspaces.find(handle.as_ref()).ok();
+        let tip = here.and_then(|context| self.repo.branch_head(&context.branch()).ok().flatten());
+        Ok(Some(tip.filter(|tip| self.repo.descends(*tip, head)).unwrap_or(head)))
     }
 
     /// Deletes a graph, after its workspaces on this host were removed. Refused while a turn is under way.

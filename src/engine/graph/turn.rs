@@ -326,7 +326,7 @@ impl Engine<'_> {
                 _ => return Err(Refusal::new(Why::Failed, "the turn was stopped")),
             }
         }
-        let acts = self.checked_acts(&work, of, hand, &end);
+        let mut acts = self.checked_acts(&work, of, hand, &end);
         if let Err(why) = &acts {
             (carried.outcome, carried.evidence) = (Outcome::Error, why.clone());
             end.fails(why.clone());
@@ -335,12 +335,10 @@ impl Engine<'_> {
         let is_kept = matches!(end.status, TurnStatus::Completed | TurnStatus::Interrupted);
         let mut taken_back = None;
         if is_kept {
-            self.take_work(&mut work, &mut carried, &Rules::default(), true)?;
-            if carried.outcome == Outcome::Completed {
-                let allowed = (&rules, head_of(began));
-                taken_back = self.take_back_forbidden(&mut work, &mut carried, allowed)?;
-                end.detail = end.detail.or(taken_back.clone());
-            } else {
+            let allowed = (&rules, head_of(began));
+            taken_back = self.take_allowed(&mut work, &mut carried, allowed, acts.as_mut().ok())?;
+            end.detail = end.detail.or(taken_back.clone());
+            if carried.outcome != Outcome::Completed {
                 end.fails(carried.evidence.clone());
             }
         } else if !self.judge_outside(&mut work, &mut carried)? {
@@ -392,6 +390,26 @@ impl Engine<'_> {
                 Ok(Ended::Declared(next))
             }
         }
+    }
+
+    /// Takes the work of a turn, without the files that its node may not change, and judges the end of the run that it
+    /// declares. Returns what was taken back, in words.
+    fn take_allowed(
+        &self,
+        work: &mut Work<'_, '_>,
+        carried: &mut Carried,
+        allowed: (&Rules, CommitId),
+        acts: Option<&mut Vec<Act>>,
+    ) -> Result<Option<String>, Refusal> {
+        self.take_work(work, carried, &Rules::default(), true)?;
+        if carried.outcome != Outcome::Completed {
+            return Ok(None);
+        }
+        let taken_back = self.take_back_forbidden(work, carried, allowed)?;
+        if let Some(acts) = acts {
+            self.judge_done(work, carried, acts)?;
+        }
+        Ok(taken_back)
     }
 
     /// The acts of a turn, if all of them can be carried out.

@@ -1,5 +1,6 @@
 //! Commands: what may be asked of a run.
 
+use super::auto::Finding;
 use crate::model::approval::{Resolution, Tool};
 use crate::model::artifact::ArtifactKind;
 use crate::model::edge::EdgeType;
@@ -316,6 +317,15 @@ pub enum Command {
         required: u64,
         /// The reason.
         reason: Option<String>,
+    },
+    /// Ends the run, as a node says in its turn.
+    Done {
+        /// The node.
+        node: NodeId,
+        /// Its last word, for people.
+        message: Option<String>,
+        /// Whether the run is done.
+        finding: Finding,
     },
     /// Ends a turn.
     EndTurn(Box<EndedTurn>),

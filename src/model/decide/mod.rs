@@ -13,11 +13,13 @@
 //! | `steer` | starts, stops, interrupts and resets nodes |
 //! | `talk` | messages and hand-offs |
 //! | `answers` | requests for approval |
+//! | `auto` | mode AUTO, and the end that a node declares |
 //! | `progress` | turns, steps, artifacts, workspaces |
 //! | `waits` | notices to nodes that wait for an answer |
 //! | [`texts`] | the free texts of commands |
 
 mod answers;
+mod auto;
 mod command;
 mod draft;
 mod graph;
@@ -29,6 +31,7 @@ mod talk;
 pub mod texts;
 mod waits;
 
+pub use auto::Finding;
 pub use command::{
     Command, EdgeSpec, EndedStep, EndedTurn, NewArtifact, NewRun, NodeEdit, NodeSpec, RunEdit, Steer,
     StepStart,
@@ -83,6 +86,7 @@ pub fn begin(new: &NewRun, commands: &[Command], op: &Op) -> Result<Decided, Ref
     for command in commands {
         one(&mut draft, command)?;
     }
+    auto::go_on(&mut draft, None)?;
     Ok(draft.finish())
 }
 
@@ -95,6 +99,7 @@ pub fn decide(state: &State, commands: &[Command], op: &Op, rules: Rules) -> Res
     for command in commands {
         one(&mut draft, command)?;
     }
+    auto::go_on(&mut draft, auto::goes_on(state))?;
     Ok(draft.finish())
 }
 
@@ -121,6 +126,7 @@ fn one(draft: &mut Draft<'_>, command: &Command) -> Result<(), Refusal> {
         Command::Approve { approval, required, reason } => {
             answers::approve(draft, *approval, *required, reason.as_ref())
         }
+        Command::Done { node, message, finding } => auto::done(draft, *node, (message.as_deref(), finding)),
         Command::EndTurn(turn) => progress::end_turn(draft, turn),
         Command::StartStep(step) => progress::start_step(draft, step),
         Command::EndStep(end) => progress::end_step(draft, end),

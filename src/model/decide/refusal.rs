@@ -91,6 +91,16 @@ pub enum Refusal {
         /// The act.
         what: &'static str,
     },
+    /// The node may not end the run.
+    #[error(
+        "{0} may not end the run: a node of the role orchestrator does, or a person with `aynig orch run complete`"
+    )]
+    MayNotEnd(Alias),
+    /// A condition for the end that cannot be used.
+    #[error(
+        "{0:?} does not say when the run is done: write a text of at most 4096 bytes, or validator:NAME with letters, digits, - and _"
+    )]
+    BadDoneWhen(String),
     /// A node gives more than it has.
     #[error("{node} cannot give another node more {what} than it has")]
     MoreThanItsOwn {
@@ -225,6 +235,8 @@ impl Refusal {
             Self::CannotAnswer { .. } => (Rule, "cannot_answer"),
             Self::Full { .. } => (Conflict, "inbox_full"),
             Self::NotAllowed { .. } => (Rule, "not_allowed"),
+            Self::MayNotEnd(_) => (Rule, "may_not_end"),
+            Self::BadDoneWhen(_) => (Rule, "bad_done_when"),
             Self::MoreThanItsOwn { .. } => (Rule, "more_than_its_own"),
             Self::OtherProvider { .. } => (Rule, "other_provider"),
             Self::BadModel(_) => (Rule, "bad_model"),

@@ -1,10 +1,12 @@
 //! Creates, changes and deletes runs.
 
 use super::draft::{Draft, check_text};
+use super::steer::fresh;
 use super::{NewRun, Op, Refusal, RunEdit};
-use crate::model::event::{Body, Event, ModeSet, Plain, RunCreated, RunPatched};
+use crate::model::event::{Body, Event, ModeSet, NodePatched, Plain, RunCreated, RunPatched};
+use crate::model::node::NodePatch;
 use crate::model::run::{
-    CONTRACT_VERSION, Counts, Limits, Mode, Run, RunKind, RunPatch, RunStatus, SCHEMA, Usage,
+    CONTRACT_VERSION, Counts, DoneWhen, Limits, Mode, Run, RunKind, RunPatch, RunStatus, SCHEMA, Usage,
 };
 use crate::model::trace::Spent;
 
@@ -15,6 +17,7 @@ pub(super) fn create<'a>(new: &NewRun, op: &'a Op) -> Result<Draft<'a>, Refusal>
     if !new.label.is_empty() {
         check_text("the label", &new.label, MAX_LABEL)?;
     }
+    check_done_when(new.done_when.as_deref())?;
     let mut limits = new.limits;
     let stated = new.done_when.is_some() || new.flow.is_some();
     if new.mode == Mode::Auto && !stated && limits.turns.is_none() {
@@ -76,29 +79,65 @@ pub(super) fn set(draft: &mut Draft<'_>, edit: &RunEdit) -> Result<(), Refusal> 
     }
     // A graph waits for people only while it is paused by itself.
     let is_other = run.kind == RunKind::Graph && edit.status.is_some_and(|to| to != run.status);
+    check_done_when(edit.done_when.as_ref().and_then(Option::as_deref))?;
+    let is_stated = edit.done_when.as_ref().unwrap_or(&run.done_when).is_some();
+    let mut limits = edit.limits.unwrap_or(run.limits);
+    let begins_auto = edit.mode == Some(Mode::Auto) && run.mode != Mode::Auto;
+    if run.kind == RunKind::Graph && begins_auto && !is_stated && limits.turns.is_none() {
+        limits.turns = Some(run.counts.turns.saturating_add(Limits::AUTO_TURNS));
+    }
+    let resumes = run.kind == RunKind::Graph && edit.status == Some(RunStatus::Running);
     let patch = run.difference(RunPatch {
         status: edit.status,
         mode: edit.mode,
         global_mode: edit.global_mode,
         label: edit.label.clone(),
         done_when: edit.done_when.clone(),
-        limits: edit.limits,
+        limits: Some(limits),
         waiting_for: edit.waiting_for.clone().or(is_other.then_some(None)),
         counted_from: edit.counted_from,
         continues_at: edit.continues_at.clone(),
-        termination: edit.termination.clone(),
+        termination: edit.termination.clone().or(resumes.then_some(None)),
         verdict: edit.verdict,
         ..RunPatch::default()
     });
     if patch == RunPatch::default() {
         return Ok(());
     }
+    let is_stopped = run.kind == RunKind::Graph && patch.status == Some(RunStatus::Stopped);
     let modes = patch.mode.is_some() || patch.global_mode.is_some();
     draft
         .push(Body::RunPatched(RunPatched { patch: RunPatch { updated_at: Some(draft.op.at), ..patch } }))?;
     if modes {
         let (mode, global_mode) = (draft.state.run.mode, draft.state.run.global_mode);
         draft.push(Body::ModeSet(ModeSet { mode, global_mode }))?;
+    }
+    if is_stopped { end_sessions(draft) } else { Ok(()) }
+}
+
+/// Refuses a condition for the end that cannot be used.
+fn check_done_when(text: Option<&str>) -> Result<(), Refusal> {
+    match text {
+        Some(text) if DoneWhen::parse(text).is_none() => {
+            Err(Refusal::BadDoneWhen(text.chars().take(80).collect()))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The next turn of each node begins a new session.
+fn end_sessions(draft: &mut Draft<'_>) -> Result<(), Refusal> {
+    let ends: Vec<_> = draft
+        .state
+        .nodes
+        .values()
+        .filter_map(|node| {
+            let patch = node.difference(NodePatch { session: Some(fresh(node)), ..NodePatch::default() });
+            (patch != NodePatch::default()).then_some((node.id, patch))
+        })
+        .collect();
+    for (node, patch) in ends {
+        draft.push_for(node, Body::NodePatched(NodePatched { patch }))?;
     }
     Ok(())
 }

@@ -38,6 +38,6 @@ pub(super) fn steer(draft: &mut Draft<'_>, id: NodeId, steer: Steer) -> Result<(
 }
 
 /// No session: the next turn begins one.
-fn fresh(node: &Node) -> Session {
+pub(super) fn fresh(node: &Node) -> Session {
     Session { reset_commands: node.session.reset_commands.clone(), ..Session::default() }
 }

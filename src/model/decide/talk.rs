@@ -9,7 +9,7 @@ use crate::model::ids::NodeId;
 use crate::model::message::{
     Envelope, EnvelopeKind, Expectation, Item, MAX_ATTACHED, MAX_MESSAGE, Payload, Role, UserMessage,
 };
-use crate::model::node::{Hold, NodePatch, NodeStatus, ORCHESTRATOR};
+use crate::model::node::{Hold, NodePatch, NodeStatus};
 
 pub(super) fn chat(
     draft: &mut Draft<'_>,
@@ -22,7 +22,7 @@ pub(super) fn chat(
     check_text("the message", content, MAX_MESSAGE)?;
     let to = match node {
         Some(node) => draft.node(node)?.id,
-        None => oldest_orchestrator(draft).ok_or(Refusal::NoOrchestrator)?,
+        None => draft.state.orchestrator().map(|node| node.id).ok_or(Refusal::NoOrchestrator)?,
     };
     // A turn that was interrupted may not have heard of it yet: the message says so, too.
     let interrupt = interrupt || draft.node(to)?.hold == Some(Hold::Interrupted);
@@ -37,12 +37,6 @@ pub(super) fn chat(
     };
     draft.push(Body::MessageUser(MessageUser { message }))?;
     arrived(draft, to, true)
-}
-
-/// The orchestrator that was made first.
-fn oldest_orchestrator(draft: &Draft<'_>) -> Option<NodeId> {
-    let orchestrators = draft.state.nodes.values().filter(|node| node.role_template == ORCHESTRATOR);
-    orchestrators.min_by_key(|node| node.number).map(|node| node.id)
 }
 
 /// Reports the receiver's inbox. A message of a person brings a node back that has failed or was interrupted.

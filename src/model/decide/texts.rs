@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Command, NewArtifact, NewRun, RunEdit};
+use super::{Command, Finding, NewArtifact, NewRun, RunEdit};
 use crate::model::approval::{Resolution, Tool};
 use crate::model::event::WorkspaceChanged;
 use crate::model::ids::FileName;
@@ -78,6 +78,12 @@ impl Command {
                 reason.iter_mut().for_each(change);
             }
             Self::Approve { reason, .. } => reason.iter_mut().for_each(change),
+            Self::Done { message, finding, .. } => {
+                message.iter_mut().for_each(change);
+                if let Finding::Refused(why) | Finding::Unknown(why) = finding {
+                    change(why);
+                }
+            }
             Self::EndTurn(turn) => {
                 let words = turn.last_words.iter_mut().chain(&mut turn.detail);
                 let summary = turn.trace.iter_mut().map(|trace| &mut trace.summary);

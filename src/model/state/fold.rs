@@ -11,7 +11,7 @@ use super::super::event::{
 };
 use super::super::ids::{Alias, EventId, MessageId, NodeId};
 use super::super::message::{Envelope, Expectation, InboxItem, Item, Notice, NoticeKind};
-use super::super::node::{LastTurn, Node, NodeStatus, Wait};
+use super::super::node::{ARCHIVED_NODES, LastTurn, Node, NodeStatus, Wait};
 use super::super::run::{RunKind, RunStatus};
 use super::super::step::{Step, Turn, TurnEnd, TurnStatus};
 use super::super::trace::{Halted, MOST_PASSED, MOST_TRACES, Passed, Spent, Trace, keep_newest};
@@ -397,7 +397,9 @@ impl State {
     /// Whether an alias was given, to a node of today or of the past.
     #[must_use]
     pub fn is_taken(&self, alias: &Alias) -> bool {
-        self.run.retired.contains(alias) || self.node_named(alias).is_some()
+        alias.as_str() == ARCHIVED_NODES
+            || self.run.retired.contains(alias)
+            || self.node_named(alias).is_some()
     }
 }
 

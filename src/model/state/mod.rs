@@ -15,7 +15,7 @@ use super::artifact::Artifact;
 use super::edge::Edge;
 use super::ids::{Alias, ApprovalId, ArtifactId, EdgeId, NodeId};
 use super::message::InboxItem;
-use super::node::{Node, NodeConfig};
+use super::node::{Node, NodeConfig, ORCHESTRATOR};
 use super::run::Run;
 use super::step::{Step, Turn};
 use super::workspace::Workspace;
@@ -75,6 +75,19 @@ impl State {
     #[must_use]
     pub fn node_named(&self, alias: &Alias) -> Option<&Node> {
         self.nodes.values().find(|node| node.alias == *alias)
+    }
+
+    /// The orchestrator that was made first.
+    #[must_use]
+    pub fn orchestrator(&self) -> Option<&Node> {
+        let all = self.nodes.values().filter(|node| node.role_template == ORCHESTRATOR);
+        all.min_by_key(|node| node.number)
+    }
+
+    /// Whether a node may declare the end of the run: an orchestrator, or any node of a run that has none.
+    #[must_use]
+    pub fn may_end(&self, node: &Node) -> bool {
+        node.role_template == ORCHESTRATOR || self.orchestrator().is_none()
     }
 
     /// The unread items of a node, in reading order.

@@ -9,8 +9,8 @@ use super::{STATUSES, edge, fresh, node_op, op, spec};
 use crate::model::approval::{Answer, Resolution, Tool};
 use crate::model::artifact::ArtifactKind;
 use crate::model::decide::{
-    Command, Decided, EndedStep, EndedTurn, NewArtifact, NodeEdit, NodeSpec, Op, Rules, RunEdit, StepStart,
-    decide,
+    Command, Decided, EndedStep, EndedTurn, Finding, NewArtifact, NodeEdit, NodeSpec, Op, Rules, RunEdit,
+    StepStart, decide,
 };
 use crate::model::event::{Event, WorkspaceChanged};
 use crate::model::ids::{Alias, FileName, NodeId, OpId, StepId, TurnId};
@@ -136,6 +136,15 @@ fn talk(state: &State, (kind, a, b, c): Dice, [one, two]: [NodeId; 2]) -> Comman
             }
         }
         12 if a.is_multiple_of(8) => Command::Overdue(one),
+        12 if a.is_multiple_of(4) => Command::Done {
+            node: one,
+            message: b.is_multiple_of(2).then(|| text(c)),
+            finding: match c % 3 {
+                0 => Finding::Accepted,
+                1 => Finding::Refused(text(b)),
+                _ => Finding::Unknown(text(b)),
+            },
+        },
         12 => Command::Ask {
             node: one,
             tool: Tool { id: format!("tool-{c}"), name: "command".to_owned(), args: arguments(c % 4) },

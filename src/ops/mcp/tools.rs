@@ -64,6 +64,12 @@ enum Keeps {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct Done {
+    message: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Nothing {}
 
 /// The tools of these commands, for a client.
@@ -132,6 +138,12 @@ fn described(verb: Verb) -> Value {
             &[],
             json!({}),
         ),
+        Verb::Done => tool(
+            verb,
+            "End the run when it is done, as the last call of your turn. It takes effect when that has ended well.",
+            &[],
+            json!({ "message": text("what people should know") }),
+        ),
     }
 }
 
@@ -151,6 +163,8 @@ pub fn call(engine: &Engine<'_>, name: &str, arguments: Map<String, Value>) -> C
         "edge_add" => read(given).and_then(|EdgeAdd { from, to }| acted(hand::add_edge(engine, &from, &to)?)),
         "artifact_add" => read(given).and_then(|given| add_artifact(engine, &given)),
         "roster" => read(given).and_then(|Nothing {}| Ok(json!(hand::roster(engine, None)?).to_string())),
+        "done" => read(given)
+            .and_then(|Done { message }| Ok(staged(&json!(hand::done(engine, message.as_deref())?.number)))),
         _ => return None,
     };
     Some(done.map_err(|Error { message, hints, .. }| {

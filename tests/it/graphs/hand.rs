@@ -474,7 +474,7 @@ echo done"#,
     assert_eq!(answers[0]["result"]["serverInfo"]["name"], "aynig");
     let tools = answers[1]["result"]["tools"].as_array().expect("tools");
     let names: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
-    assert_eq!(names, ["handoff", "spawn", "edge_add", "artifact_add", "roster"]);
+    assert_eq!(names, ["handoff", "spawn", "edge_add", "artifact_add", "roster", "done"]);
     let text = |at: usize| answers[at]["result"]["content"][0]["text"].as_str().expect("a text").to_owned();
     let is_error = |at: usize| answers[at]["result"]["isError"] == true;
     for (at, wrong, words) in [

@@ -67,3 +67,54 @@ fn a_turn_on_another_host_is_interrupted() {
     let prompts = graph.repo.git(["show", &format!("work/{}/a:prompts", graph.slug)]);
     assert_eq!(prompts.matches("> Write it.").count(), 2, "{prompts}");
 }
+
+/// CONTRACT 16.7, 22.7, 22.25
+#[test]
+fn a_pause_or_a_stop_ends_a_turn_on_another_host() {
+    for (verb, status) in [("pause", "paused"), ("stop", "stopped")] {
+        let hub = Repo::new();
+        let bare = hub.beside("hub.git");
+        let path = bare.to_str().expect("UTF-8");
+        hub.git(["clone", "-q", "--bare", ".", path]);
+        let [first, second] = ["first", "second"].map(|name| host(path, name, people::WAITS));
+        let graph = Graph::of(first, &["a"]);
+        graph.ok(&["chat", "RUN", "a", "Write it."]);
+        let mut runner = people::live(&second);
+        graph.ok(&["run", verb, "RUN"]);
+        assert!(runner.wait().expect("it ends").success());
+        assert_eq!(graph.turns(), ["a interrupted"], "{verb}");
+        assert_eq!(graph.state()["status"], status);
+        assert_eq!(driver_state(&second, &graph.slug, "a"), "orch-idle");
+        graph.assert_read_once(1);
+        people::ready(&graph.repo);
+        graph.ok(&["run", "resume", "RUN"]);
+        graph.drain();
+        assert_eq!(graph.turns(), ["a interrupted", "a completed"], "{verb}");
+        graph.assert_read_once(0);
+    }
+}
+
+/// CONTRACT 22.10
+#[test]
+fn a_node_is_removed_on_a_host_that_never_ran_it() {
+    let hub = Repo::new();
+    let bare = hub.beside("hub.git");
+    let path = bare.to_str().expect("UTF-8");
+    hub.git(["clone", "-q", "--bare", ".", path]);
+    let script = "echo x >>file; echo done";
+    let [first, second] = ["first", "second"].map(|name| host(path, name, script));
+    let graph = Graph::of(first, &["a"]);
+    graph.ok(&["chat", "RUN", "a", "Write it."]);
+    let other = Graph { repo: second, slug: graph.slug.clone() };
+    other.drain();
+    let id = graph.node("a")["id"].as_str().expect("an id").to_owned();
+    let said = err(&graph.orch(&["node", "remove", "RUN", "a"]));
+    let archive = format!("/nodes/a-{}", &id[..8]);
+    assert!(said.contains(&archive), "{said}");
+    let there = hub.git(["--git-dir", path, "for-each-ref", "--format=%(refname)", "refs/aynig/archive"]);
+    assert!(there.trim().ends_with(&archive), "{there}");
+    assert_eq!(hub.git(["--git-dir", path, "show", &format!("{}:file", there.trim())]).trim(), "x");
+    // The host with the worktree keeps it until it is removed there.
+    other.ok(&["doctor", "RUN"]);
+    other.repo.aynig_ok(["workspace", "remove", "--apply", &format!("{}/a", graph.slug)]);
+}

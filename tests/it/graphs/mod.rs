@@ -2,6 +2,7 @@
 
 pub(crate) mod approvals;
 mod asked;
+mod auto;
 mod carried;
 pub(crate) mod hand;
 mod hosts;

@@ -115,18 +115,23 @@ fn a_node_is_removed_with_its_edges_and_its_work_is_archived() {
     }
     graph.ok(&["chat", "RUN", "a", "Write it."]);
     let mut runner = live(&graph.repo);
+    let id = graph.node("a")["id"].as_str().expect("an id").to_owned();
     let said = err(&graph.orch(&["node", "remove", "RUN", "a"]));
     assert!(runner.wait().expect("it ends").success());
     assert!(said.contains("its work is kept"), "{said}");
     assert_eq!(graph.turns(), ["? interrupted"]);
+    assert!(graph.events(&["turn.status"])[0]["nodeId"] == id.as_str());
     let state = graph.state();
     assert_eq!(state["nodes"].as_object().expect("nodes").len(), 2);
     assert_eq!(state["edges"].as_object().expect("edges").len(), 1);
     assert_eq!(driver_state(&graph.repo, &graph.slug, "a"), "orch-idle");
     let archived = graph.repo.git(["for-each-ref", "--format=%(refname)", "refs/aynig/archive"]);
-    let archived = archived.trim();
-    assert!(archived.ends_with("/a"), "{archived}");
-    assert!(graph.repo.git(["show", &format!("{archived}:prompts")]).contains("> Write it."));
+    let names: Vec<&str> = archived.lines().collect();
+    assert!(names.len() == 2 && names[0].ends_with("/a"), "{archived}");
+    assert!(names[1].ends_with(&format!("/nodes/a-{}", &id[..8])), "{archived}");
+    for name in names {
+        assert!(graph.repo.git(["show", &format!("{name}:prompts")]).contains("> Write it."), "{name}");
+    }
     let again = graph.orch(&[
         "node",
         "add",

@@ -9,7 +9,7 @@ use serde_json::Value;
 use aynig::git::Repo;
 use aynig::model::limits::{Use, uses};
 use aynig::model::node::Hold;
-use aynig::model::run::{Limits, RunStatus};
+use aynig::model::run::{Limits, Mode, RunKind, RunStatus};
 use aynig::model::trace::{Halted, Spent};
 use aynig::model::workspace::WorkspaceStatus;
 use aynig::ops::runs::{self, Run, RunId, State};
@@ -77,6 +77,11 @@ pub(super) fn show(state: &State, directory: &str) {
     rows.extend(run.waiting_for.clone().map(|who| ("waits for", who)));
     rows.extend(run.halted.as_ref().and_then(evidence).map(|words| ("evidence", words)));
     rows.push(("used", used(&run.limits, &run.spent, false)));
+    if run.kind == RunKind::Graph {
+        rows.extend((run.mode == Mode::Auto).then(|| ("mode", "AUTO".to_owned())));
+        rows.extend(run.done_when.clone().map(|when| ("done when", when)));
+        rows.extend(run.termination.clone().map(|end| ("ended", end)));
+    }
     for (name, value) in rows.into_iter().filter(|(_, value)| !value.is_empty()) {
         ui::answer(&format!("{}  {}", styled(FAINT, format!("{name:9}")), ui::sanitize(&value)));
     }

@@ -47,6 +47,7 @@ pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
         | OrchVerb::Artifact(_)
         | OrchVerb::Roster(_)
         | OrchVerb::Mcp
+        | OrchVerb::Done(_)
         | OrchVerb::Turn
         | OrchVerb::Recover => unreachable!("they change runs"),
     }

@@ -13,7 +13,9 @@ use aynig::ops::error::Error;
 use aynig::ops::hand::{self, Acted, ArtifactKind, Child, Letter, Roster};
 use aynig::ops::mcp;
 
-use crate::cli::args::{Expects, Keeps, OrchArtifactAdd, OrchHandoff, OrchRoster, OrchSpawn, Permits};
+use crate::cli::args::{
+    Expects, Keeps, OrchArtifactAdd, OrchDone, OrchHandoff, OrchRoster, OrchSpawn, Permits,
+};
 use crate::cli::exit::Exit;
 use crate::cli::ui::{self, FAINT, STRONG, styled};
 use crate::cli::work::flow_runs::{found, opened};
@@ -39,6 +41,13 @@ pub(super) fn hand_off(app: &App, options: &OrchHandoff) -> Result<Exit, Error> 
         status: options.status.as_deref(),
     };
     let staged = hand::hand_off(&opened(app, &app.repo())?, &letter)?;
+    Ok(is_staged(&json!(staged.number)))
+}
+
+/// `aynig orch done`.
+pub(super) fn done(app: &App, options: &OrchDone) -> Result<Exit, Error> {
+    let message = options.message.as_deref().map(hand::text_of).transpose()?;
+    let staged = hand::done(&opened(app, &app.repo())?, message.as_deref())?;
     Ok(is_staged(&json!(staged.number)))
 }
 

@@ -8,19 +8,20 @@ use serde_json::json;
 
 use aynig::git::Repo;
 use aynig::model::decide::Decided;
-use aynig::model::run::{GlobalMode, RunStatus};
+use aynig::model::run::{GlobalMode, Mode, RunStatus};
 use aynig::ops::app::App;
 use aynig::ops::approvals;
 use aynig::ops::engine;
 use aynig::ops::error::Error;
 use aynig::ops::flow::base;
-use aynig::ops::graph_runs::{self, Deleted};
+use aynig::ops::graph_runs::{self, Deleted, Settings};
 use aynig::ops::graphs;
 use aynig::ops::runs;
 
 use super::flow_runs::{attempt, found, opened};
 use crate::cli::args::{
-    Orch, OrchArtifactVerb, OrchChat, OrchCreate, OrchEdgeVerb, OrchRunVerb, OrchVerb, Phase,
+    Orch, OrchArtifactVerb, OrchChat, OrchCreate, OrchEdgeVerb, OrchRunSet, OrchRunVerb, OrchVerb, Phase,
+    RunMode,
 };
 use crate::cli::exit::Exit;
 use crate::cli::look::orch as look;
@@ -43,15 +44,8 @@ pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
             OrchRunVerb::Stop(one) => status(app, &repo, (&one.run_name, json), RunStatus::Stopped),
             OrchRunVerb::Complete(one) => status(app, &repo, (&one.run_name, json), RunStatus::Completed),
             OrchRunVerb::Set(options) => {
-                let mode = options.global_mode.map(|mode| match mode {
-                    Phase::Planning => GlobalMode::Planning,
-                    Phase::Implementation => GlobalMode::Implementation,
-                });
                 let run = found(&repo, &options.run_name)?;
-                changed(
-                    &graph_runs::set(&engine()?, run, options.label.as_deref(), mode, &options.limits)?,
-                    json,
-                )
+                changed(&graph_runs::set(&engine()?, run, &settings(options))?, json)
             }
             OrchRunVerb::Delete(one) => delete(app, &repo, &one.run_name, json),
         },
@@ -72,6 +66,7 @@ pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
         OrchVerb::Chat(options) => chat(app, &repo, options, json),
         OrchVerb::Handoff(options) => hand::hand_off(app, options),
         OrchVerb::Spawn(options) => hand::spawn(app, options),
+        OrchVerb::Done(options) => hand::done(app, options),
         OrchVerb::Artifact(artifact) => match &artifact.verb {
             OrchArtifactVerb::Add(options) => hand::add_artifact(app, options),
         },
@@ -98,6 +93,22 @@ fn asked(repo: &Repo) -> Result<(), Error> {
     let authority = authority(repo, None)?;
     runs::update(repo, authority.source()).iter().for_each(|trouble| warn(trouble));
     Ok(())
+}
+
+fn settings(options: &OrchRunSet) -> Settings<'_> {
+    Settings {
+        label: options.label.as_deref(),
+        mode: options.mode.map(|mode| match mode {
+            RunMode::Auto => Mode::Auto,
+            RunMode::Interactive => Mode::Interactive,
+        }),
+        global_mode: options.global_mode.map(|mode| match mode {
+            Phase::Planning => GlobalMode::Planning,
+            Phase::Implementation => GlobalMode::Implementation,
+        }),
+        done_when: options.done_when.as_deref(),
+        limits: &options.limits,
+    }
 }
 
 fn create(app: &App, repo: &Repo, options: &OrchCreate, json: bool) -> Result<Exit, Error> {
@@ -162,6 +173,16 @@ fn changed(decided: &Decided, json: bool) -> Result<Exit, Error> {
         ui::remark(&format!("run {} is {}", run.slug, run.status.word()));
     } else {
         ui::remark(&format!("run {} is {}; `aynig run` carries out its turns", run.slug, run.status.word()));
+    }
+    if is_changed
+        && run.mode == Mode::Auto
+        && !run.status.is_ended()
+        && decided.state.orchestrator().is_none()
+    {
+        let make = format!("aynig orch node add {} ALIAS --role orchestrator --provider NAME", run.slug);
+        ui::remark(&format!(
+            "nobody goes on by itself in mode AUTO without an orchestrator: `{make}` makes one"
+        ));
     }
     Ok(Exit::Done)
 }

@@ -97,7 +97,11 @@ fn remove(app: &App, repo: &Repo, one: &OneNode, json: bool) -> Result<Exit, Err
             warn(&format!("its workspace stays: {}", error.message));
             ui::remark(&format!("next  `aynig workspace remove --apply {handle}`"));
         }
-        None => {}
+        None => {
+            if let Some(archive) = &removed.archive {
+                ui::remark(&format!("its work is kept where the run is decided: {archive}"));
+            }
+        }
     }
     changed(&removed.decided, json)
 }
