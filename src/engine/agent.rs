@@ -15,7 +15,7 @@ use crate::git::objects::differences::Difference;
 use crate::git::objects::digest::sha256;
 use crate::model::step::Outcome;
 use crate::provider::turn::files;
-use crate::provider::{self, Ended, How, Ids, Posture, Turn};
+use crate::provider::{self, Ended, How, Ids, Posture, Provider, Turn, discard_output};
 use crate::runner::attempt::environment::own_environment;
 use crate::stop::Stop;
 use crate::workspace::refusal::Refusal;
@@ -26,7 +26,7 @@ use super::limits::time_left;
 use super::policy::{Rules, Violation, summary};
 use super::record::{ProviderUsed, Role};
 use super::salvage::head_of;
-use super::session::Begun;
+use super::session::{Begun, FORGOTTEN, Session};
 use super::{Engine, Stirred};
 
 /// The pause before a later try without a time of its own, in seconds.
@@ -43,44 +43,10 @@ impl Engine<'_> {
             Err(why) => return Ok(Course::Unable(why)),
         };
         let rules = Rules::requested(scene.flow, scene.step);
-        let text = self.prompt_text(scene, &agent.prompt)?;
-        let evidence = scene.work.recorder.path().to_owned();
-        let mut prompt = self.whole_prompt(scene, text, &agent.inputs, &evidence.join("inputs"))?;
-        let place = agent.continues.then(|| self.session_place(scene, &provider));
-        let session = place.as_ref().map_or(Begun::New, |place| self.session(scene, place));
-        if session.reason().is_some() {
-            self.replay(scene, &mut prompt)?;
-        }
-        let recorded =
-            scene.work.recorder.write(Role::Prompt, "prompt.md", "text/markdown", true, prompt.as_bytes());
-        recorded.map_err(|error| unrecorded(&error))?;
-        let run = scene.work.ledger.tip().state.run.id.to_string();
-        let (wall, idle) = self.times(scene);
-        let worktree = scene.work.context.worktree_path.clone();
-        let stirred = Stirred::new(&worktree);
-        let changed = || stirred.has_changed();
-        let environment = self.step_environment(&scene.work, &run);
-        let node = scene.work.node().map(|node| node.to_string()).unwrap_or_default();
-        reach(Point::AgentStarts);
-        let ended = provider::run(&Turn {
-            provider: &provider,
-            directory: &worktree,
-            prompt: prompt.as_bytes(),
-            posture: posture(&rules),
-            model: agent.model.as_deref(),
-            session: session.id(),
-            wall,
-            idle,
-            environment: &environment,
-            ids: Ids { run: &run, node: &node, turn: scene.work.attempt },
-            evidence: &evidence,
-            changed: &changed,
-            stop: &scene.work.stop,
-            watchdog: Some(&self.watchdog),
-            gate: None,
-            tools: None,
-        });
-        reach(Point::AgentEnded);
+        let place =
+            agent.continues.then(|| self.session_place(&scene.work, &provider, &scene.work.context.head_sha));
+        let mut session = place.as_ref().map_or(Begun::New, |place| self.session(scene, place));
+        let ended = self.converse(scene, agent, &provider, (&rules, &mut session))?;
         let parked = times_parked(&scene.work.ledger.tip().state.steps, &scene.step.id);
         let came = match outcome(&ended, &scene.work.stop, parked) {
             Ok(came) => came,
@@ -99,19 +65,78 @@ impl Engine<'_> {
         carried.provider =
             Some(ProviderUsed { name: provider.name.as_str().to_owned(), version: ended.version.clone() });
         if let Came::Waits(until) = came {
-            self.keep_session(scene, None, None);
+            self.keep_session(&scene.work, &scene.step.id, None);
             record_turn(&mut scene.work, &ended, &carried, &session)?;
             record_policy(&mut scene.work, (&rules, &rules), &mut carried)?;
             return Ok(Course::Parked(until, Box::new(carried)));
         }
         self.take_work(&mut scene.work, &mut carried, &rules, agent.allow_empty)?;
-        let kept = ended.session.as_deref().filter(|_| carried.outcome == Outcome::Completed);
-        self.keep_session(scene, place, kept);
+        let id = ended.session.clone().or_else(|| session.id().map(str::to_owned));
+        let kept = place.zip(id).filter(|_| carried.outcome == Outcome::Completed);
+        let kept = kept.map(|(place, id)| Session { id, place, terms: None });
+        self.keep_session(&scene.work, &scene.step.id, kept);
         let recorded = record_turn(&mut scene.work, &ended, &carried, &session)
             .and_then(|()| record_policy(&mut scene.work, (&rules, &rules), &mut carried));
         // It may have removed its record.
         recorded.or_else(|refusal| if carried.stays { Ok(()) } else { Err(refusal) })?;
         Ok(Course::Ended(Box::new(carried)))
+    }
+
+    /// Runs the agent's program in this session; in a new one if the program does not have it any more.
+    fn converse(
+        &self,
+        scene: &mut Scene<'_, '_>,
+        agent: &RunAgent,
+        provider: &Provider,
+        (rules, session): (&Rules, &mut Begun),
+    ) -> Result<Ended, Refusal> {
+        let text = self.prompt_text(scene, &agent.prompt)?;
+        let evidence = scene.work.recorder.path().to_owned();
+        let whole = self.whole_prompt(scene, text, &agent.inputs, &evidence.join("inputs"))?;
+        let run = scene.work.ledger.tip().state.run.id.to_string();
+        let (wall, idle) = self.times(scene);
+        let worktree = scene.work.context.worktree_path.clone();
+        let stirred = Stirred::new(&worktree);
+        let changed = || stirred.has_changed();
+        let environment = self.step_environment(&scene.work, &run);
+        let node = scene.work.node().map(|node| node.to_string()).unwrap_or_default();
+        loop {
+            let mut prompt = whole.clone();
+            if session.reason().is_some() {
+                self.replay(scene, &mut prompt)?;
+            }
+            let recorder = &mut scene.work.recorder;
+            let recorded =
+                recorder.write(Role::Prompt, "prompt.md", "text/markdown", true, prompt.as_bytes());
+            recorded.map_err(|error| unrecorded(&error))?;
+            reach(Point::AgentStarts);
+            let ended = provider::run(&Turn {
+                provider,
+                directory: &worktree,
+                prompt: prompt.as_bytes(),
+                posture: posture(rules),
+                model: agent.model.as_deref(),
+                session: session.id(),
+                is_delta: false,
+                listener: None,
+                wall,
+                idle,
+                environment: &environment,
+                ids: Ids { run: &run, node: &node, turn: scene.work.attempt },
+                evidence: &evidence,
+                changed: &changed,
+                stop: &scene.work.stop,
+                watchdog: Some(&self.watchdog),
+                gate: None,
+                tools: None,
+            });
+            reach(Point::AgentEnded);
+            if !ended.has_no_session {
+                return Ok(ended);
+            }
+            discard_output(&evidence);
+            *session = Begun::Renewed(FORGOTTEN.to_owned());
+        }
     }
 
     /// The longest time of a step, and the longest without a sign of life.

@@ -415,7 +415,7 @@ impl Engine<'_> {
                     self.workspaces.forget_notes(&place);
                 }
                 if !stays {
-                    self.forget_end(run);
+                    self.forget_end(run, FLOW);
                     self.end_work(run, FLOW);
                 }
                 Ok(Ended::Declared(next))

@@ -370,5 +370,6 @@ fn gate(state: &State, step: &str, number: u64) -> Next {
         not_before: deadline,
         waits_for,
         gate: Some(number),
+        prefer: None,
     }
 }

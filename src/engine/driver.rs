@@ -11,6 +11,7 @@ use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName, StateNam
 use crate::contract::manual::{ManualState, set_state_draft};
 use crate::contract::message::Message;
 use crate::contract::parking::not_before;
+use crate::contract::preference::{PREFER_RUNNER_KEY, PREFER_SECONDS_KEY};
 use crate::contract::trailers::Trailer;
 use crate::contract::waits_for::WAITS_FOR_KEY;
 use crate::git::Repo;
@@ -47,6 +48,9 @@ const FLOW_COMMANDS: [(&str, &str); 2] = [(STEP, "flow step"), ("stalled", "flow
 /// The commands of the driver of a node.
 const NODE_COMMANDS: [(&str, &str); 2] = [(TURN, "orch turn"), ("stalled", "orch recover")];
 
+/// How long other hosts leave a turn to the one that has the node's session, in seconds.
+const PREFER_SECONDS: u64 = 10;
+
 /// How many commits are read for the run's id.
 pub(super) const MOST_READ: usize = 1_000;
 
@@ -63,6 +67,8 @@ pub struct Next {
     pub waits_for: Option<String>,
     /// The place in the run of the gate that is open.
     pub gate: Option<u64>,
+    /// The host that is to take it first, by its runner id.
+    pub prefer: Option<String>,
 }
 
 /// A driver, at the place that decides its run.
@@ -145,6 +151,11 @@ impl Driver<'_> {
         trailers.extend(next.not_before.map(not_before));
         trailers.extend(next.waits_for.as_ref().map(|who| Trailer::new(WAITS_FOR_KEY, one_line(who))));
         trailers.extend(next.gate.map(|number| Trailer::new(OPEN_KEY, number.to_string())));
+        // Without a remote no other host can take it.
+        for runner in next.prefer.iter().filter(|_| self.remote().is_some()) {
+            trailers.push(Trailer::new(PREFER_RUNNER_KEY, one_line(runner)));
+            trailers.push(Trailer::new(PREFER_SECONDS_KEY, PREFER_SECONDS.to_string()));
+        }
         let draft = set_state_draft(&ManualState {
             state,
             subject: Some(one_line(&next.subject)),

@@ -1,4 +1,4 @@
-//! The end of an attempt, kept on this host until the remote that decides the run has taken it (CONTRACT 20.42).
+//! The end of an attempt, kept on this host until the remote that decides the run has taken it (CONTRACT 20.42, 22.30).
 //!
 //! Invariant: it is written before the end is pushed, and removed when the ledger has it or when it cannot count any
 //! more. So no agent runs again whose end is known here.
@@ -66,8 +66,10 @@ pub(super) enum Fate {
 }
 
 impl Engine<'_> {
-    fn kept_end(&self, run: RunId) -> PathBuf {
-        self.directory(run).path().join("end")
+    /// The file of the end that the flow of a run, or a node of it, left last.
+    pub(super) fn kept_end(&self, run: RunId, name: &str) -> PathBuf {
+        let directory = self.directory(run).path().to_path_buf();
+        if name == FLOW { directory.join("end") } else { directory.join("ends").join(name) }
     }
 
     /// Keeps the end of a step whose files are in `files`, if a remote decides its run.
@@ -111,33 +113,35 @@ impl Engine<'_> {
             files: files.strip_prefix(self.directory(run.id).path()).ok()?.to_path_buf(),
             refused: None,
         };
-        self.write_kept(run.id, &kept).then_some(kept)
+        self.write_end(run.id, FLOW, &kept).then_some(kept)
     }
 
-    fn write_kept(&self, run: RunId, kept: &KeptEnd) -> bool {
-        let path = self.kept_end(run);
-        let text = serde_json::to_vec(kept).map_err(std::io::Error::from);
+    /// Writes an end. Returns whether it is there.
+    pub(super) fn write_end<T: Serialize>(&self, run: RunId, name: &str, kept: &T) -> bool {
+        let path = self.kept_end(run, name);
+        let made = path.parent().map_or(Ok(()), fsutil::create_private_dir_all);
+        let text = made.and_then(|()| serde_json::to_vec(kept).map_err(std::io::Error::from));
         let written = text.and_then(|text| fsutil::replace_private(&path, &text));
         if let Err(error) = &written {
-            tracing::warn!(path = %path.display(), %error, "the end of the step is not kept here");
+            tracing::warn!(path = %path.display(), %error, "the end of the attempt is not kept here");
         }
         written.is_ok()
     }
 
-    /// Removes the kept end of a run: it counts no more.
-    pub(super) fn forget_end(&self, run: RunId) {
-        let path = self.kept_end(run);
+    /// Removes the kept end of the flow of a run, or of a node: it counts no more.
+    pub(super) fn forget_end(&self, run: RunId, name: &str) {
+        let path = self.kept_end(run, name);
         if let Err(error) = std::fs::remove_file(&path)
             && error.kind() != ErrorKind::NotFound
         {
-            tracing::warn!(path = %path.display(), %error, "a kept end of a step stays");
+            tracing::warn!(path = %path.display(), %error, "a kept end of an attempt stays");
         }
     }
 
     /// Notes that the remote did not take a kept end. Returns why the driver is handed back.
     pub(super) fn still_kept(&self, run: RunId, kept: KeptEnd, refusal: &Refusal) -> String {
         let kept = KeptEnd { refused: Some(refusal.message.clone()), ..kept };
-        self.write_kept(run, &kept);
+        self.write_end(run, FLOW, &kept);
         format!("the end of the step was not taken, and is kept here: {}", refusal.message)
     }
 
@@ -150,15 +154,19 @@ impl Engine<'_> {
         attempt: &str,
     ) -> Result<Fate, Refusal> {
         let run = ledger.tip().state.run.clone();
-        let Ok(text) = fsutil::read_plain_text(self.kept_end(run.id)) else { return Ok(Fate::None) };
+        let Ok(text) = fsutil::read_plain_text(self.kept_end(run.id, FLOW)) else { return Ok(Fate::None) };
         let kept = serde_json::from_str::<KeptEnd>(&text).map_err(|error| error.to_string());
         let found = match kept {
             Ok(kept) if is_recorded(ledger, &kept) => {
-                self.forget_end(run.id);
+                self.forget_end(run.id, FLOW);
                 return Ok(Fate::None);
             }
             Ok(kept) => match follows(ledger, flow, &kept) {
-                Ok(step) => self.whole(ledger, &kept)?.map(|whole| (kept, step, whole)),
+                Ok(step) => {
+                    let left = Left { head: &kept.head, generation: kept.generation, files: &kept.files };
+                    let whole = self.whole(ledger, (FLOW, kept.step.as_str()), &left)?;
+                    whole.map(|whole| (kept, step, whole))
+                }
                 Err(why) => Err(why),
             },
             Err(why) => Err(why),
@@ -168,7 +176,7 @@ impl Engine<'_> {
             Err(why) => {
                 let words = format!("the end of a step that this host kept is dropped: {why}");
                 (self.tell)(&words);
-                self.forget_end(run.id);
+                self.forget_end(run.id, FLOW);
                 return Ok(Fate::Dropped(words));
             }
         };
@@ -182,34 +190,45 @@ impl Engine<'_> {
             }
             concluded => {
                 let next = concluded?;
-                self.forget_end(run.id);
+                self.forget_end(run.id, FLOW);
                 self.end_work(run.id, FLOW);
                 Ok(Fate::Recorded(next))
             }
         }
     }
 
-    /// The workspace and the files of a kept end, if they are as it left them.
-    fn whole(
+    /// The workspace of this name and the files of a kept end, if they are as `what` left them.
+    pub(super) fn whole(
         &self,
         ledger: &Ledger<'_>,
-        kept: &KeptEnd,
+        (name, what): (&str, &str),
+        left: &Left<'_>,
     ) -> Result<Result<(Context, Vec<Filed>), String>, Refusal> {
         let run = &ledger.tip().state.run;
-        let moved = || Ok(Err(format!("the worktree is not as {} left it", kept.step)));
-        let context = match self.workspaces.find(format!("{}/{FLOW}", run.slug).as_ref()) {
+        let moved = || Ok(Err(format!("the worktree is not as {what} left it")));
+        let context = match self.workspaces.find(format!("{}/{name}", run.slug).as_ref()) {
             Err(refusal) if refusal.why == Why::NotFound => return moved(),
             found => found?,
         };
-        let Some(head) = CommitId::parse_hex(kept.head.as_bytes()) else { return moved() };
-        if context.generation != kept.generation {
+        let Some(head) = CommitId::parse_hex(left.head.as_bytes()) else { return moved() };
+        if context.generation != left.generation {
             return moved();
         }
         let Some(context) = self.workspaces.is_at(&context, head)? else { return moved() };
         let directory = self.directory(run.id);
-        let files = filed(&directory, &directory.path().join(&kept.files));
-        Ok(files.map(|files| (context, files)).ok_or_else(|| format!("the files of {} are gone", kept.step)))
+        let files = filed(&directory, &directory.path().join(left.files));
+        Ok(files.map(|files| (context, files)).ok_or_else(|| format!("the files of {what} are gone")))
     }
+}
+
+/// What an attempt left.
+pub(super) struct Left<'a> {
+    /// The commit of the work branch.
+    pub(super) head: &'a str,
+    /// The number of the worktree.
+    pub(super) generation: u32,
+    /// The directory of its files, relative to that of the run.
+    pub(super) files: &'a Path,
 }
 
 /// Whether the ledger has the end: the remote took it, and its answer was lost.

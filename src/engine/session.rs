@@ -1,7 +1,8 @@
-//! Sessions of agents that a step continues (`session: continue`, CONTRACT 20.28).
+//! Sessions of agents that a step (`session: continue`, CONTRACT 20.28) or a node (CONTRACT 22.26) continues.
 //!
 //! Invariant: a session is continued only on its host, by its program in its version, in its worktree, on the commit
 //! that its last turn left, and if that turn completed. Else the agent gets a new one, with a replay of the earlier turns.
+//! The provider's id of a session stays on this host.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -10,20 +11,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::flow::document::word_of;
 use crate::fsutil;
+use crate::model::ids::RunId;
 use crate::model::step::Step;
 use crate::provider::{self, Provider};
 use crate::words::{error_chain, pluralize};
 use crate::workspace::refusal::Refusal;
 
 use super::Engine;
-use super::attempt::{Scene, unrecorded};
+use super::attempt::{Scene, Work, unrecorded};
+use super::graph::session::Terms;
 use super::record::Role;
 
 /// The longest replay, in bytes.
-const MAX_REPLAY: usize = 64 * 1024;
+pub(super) const MAX_REPLAY: usize = 64 * 1024;
 
 /// The file of a replay.
-const REPLAY: &str = "contextpack.md";
+pub(super) const REPLAY: &str = "contextpack.md";
+
+/// The reason for a new session if the program does not have the recorded one.
+pub(super) const FORGOTTEN: &str = "the program does not have the last session any more";
 
 /// The circumstances of a session. They stay on this host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,11 +48,14 @@ pub(super) struct Place {
 
 /// A session, and where it was left.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Session {
+pub(super) struct Session {
     /// The provider's own id.
-    id: String,
+    pub(super) id: String,
     #[serde(flatten)]
-    place: Place,
+    pub(super) place: Place,
+    /// Of a node: what else it depends on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) terms: Option<Terms>,
 }
 
 /// The session of a turn.
@@ -79,7 +88,7 @@ impl Begun {
 
 impl Place {
     /// The reason why a session that was left at `self` is not continued at `now`.
-    fn differs(&self, now: &Self) -> Option<String> {
+    pub(super) fn differs(&self, now: &Self) -> Option<String> {
         let version = |one: &Self| one.version.clone().unwrap_or_else(|| "unknown".to_owned());
         let program = |one: &Self| (one.provider.clone(), one.kind.clone(), one.command.clone());
         if self.host != now.host {
@@ -100,24 +109,29 @@ impl Place {
 }
 
 impl Engine<'_> {
-    fn session_file(&self, scene: &Scene<'_, '_>) -> PathBuf {
-        let run = scene.work.ledger.tip().state.run.id;
-        self.directory(run).path().join("sessions").join(format!("{}.json", scene.step.id))
+    fn session_file(&self, run: RunId, name: &str) -> PathBuf {
+        self.directory(run).path().join("sessions").join(format!("{name}.json"))
     }
 
-    /// The place of a turn that is about to begin. It asks the program for its version.
-    pub(super) fn session_place(&self, scene: &Scene<'_, '_>, provider: &Provider) -> Place {
+    /// The place of a turn that is about to begin, with the work branch at `head`. It asks the program for its version.
+    pub(super) fn session_place(&self, work: &Work<'_, '_>, provider: &Provider, head: &str) -> Place {
         let program = provider::find(provider).ok();
-        let version = program.and_then(|program| provider::version(provider, &program, &scene.work.stop));
+        let version = program.and_then(|program| provider::version(provider, &program, &work.stop));
         Place {
             host: host(),
             provider: provider.name.as_str().to_owned(),
             kind: provider.kind.protocol().unwrap_or(provider.kind.word()).to_owned(),
             command: provider.command.clone(),
             version,
-            worktree: scene.work.context.worktree_path.clone(),
-            head: scene.work.context.head_sha.clone(),
+            worktree: work.context.worktree_path.clone(),
+            head: head.to_owned(),
         }
+    }
+
+    /// The session that the last turn of this step or node left on this host.
+    pub(super) fn last_session(&self, run: RunId, name: &str) -> Option<Session> {
+        let text = fsutil::read_plain(self.session_file(run, name)).ok()?;
+        serde_json::from_slice(&text).ok()
     }
 
     /// The session of the next turn at this place.
@@ -125,8 +139,7 @@ impl Engine<'_> {
         if earlier(scene).next().is_none() {
             return Begun::New;
         }
-        let text = fsutil::read_plain(self.session_file(scene)).ok();
-        match text.and_then(|text| serde_json::from_slice::<Session>(&text).ok()) {
+        match self.last_session(scene.work.ledger.tip().state.run.id, &scene.step.id) {
             None => Begun::Renewed("the last visit left no session on this host".to_owned()),
             Some(session) => {
                 session.place.differs(place).map_or(Begun::Continued(session.id), Begun::Renewed)
@@ -135,19 +148,19 @@ impl Engine<'_> {
     }
 
     /// Keeps the session of a turn that completed, whose work is on the branch by now; removes it otherwise.
-    pub(super) fn keep_session(&self, scene: &Scene<'_, '_>, place: Option<Place>, session: Option<&str>) {
-        let file = self.session_file(scene);
-        let (Some(place), Some(id)) = (place, session) else {
+    pub(super) fn keep_session(&self, work: &Work<'_, '_>, name: &str, session: Option<Session>) {
+        let file = self.session_file(work.ledger.tip().state.run.id, name);
+        let Some(session) = session else {
             let _none = std::fs::remove_file(file);
             return;
         };
-        let place = Place { head: scene.work.context.head_sha.clone(), ..place };
-        let text = serde_json::to_vec(&Session { id: id.to_owned(), place }).unwrap_or_default();
+        let place = Place { head: work.context.head_sha.clone(), ..session.place };
+        let text = serde_json::to_vec(&Session { place, ..session }).unwrap_or_default();
         let kept = file.parent().map_or(Ok(()), fsutil::create_private_dir_all);
         if let Err(error) = kept.and_then(|()| fsutil::replace_private(&file, &text)) {
             tracing::warn!(
                 error = error_chain(&error),
-                "the session is not kept; the next visit begins a new one"
+                "the session is not kept; the next turn begins a new one"
             );
         }
     }
@@ -191,8 +204,8 @@ fn earlier<'s>(scene: &'s Scene<'_, '_>) -> impl Iterator<Item = &'s Step> {
     ended.filter(is_turn).filter(|step| step.id.as_str() == scene.step.id)
 }
 
-/// The newest turns that fit into a replay.
-fn packed(turns: &[String]) -> Option<String> {
+/// The newest turns that fit into a replay, the oldest of them first.
+pub(super) fn packed(turns: &[String]) -> Option<String> {
     let note = |left: usize| match left {
         0 => String::new(),
         left => format!("{} left out here.\n\n", pluralize(left, "earlier turn")),

@@ -4,6 +4,7 @@ use super::error::LedgerError;
 use super::message::{self, Recorded};
 use crate::contract::ids::CommitId;
 use crate::git::Repo;
+use crate::git::objects::commits::Stored;
 use crate::model::event::Event;
 use crate::model::ids::{OpId, RunId};
 use crate::model::state::{Fault, State};
@@ -40,19 +41,7 @@ pub fn operations(
             met = true;
             break;
         }
-        let damaged = |why: &str| LedgerError::Damaged { run, commit: commit.id, why: why.to_owned() };
-        if commit.parents.len() > 1 {
-            return Err(damaged("it joins two histories, and a ledger is linear"));
-        }
-        let recorded = message::decode(&commit.message, run);
-        let Recorded { op, events, bad } =
-            recorded.ok_or_else(|| damaged("its message is none of an operation of this run"))?;
-        let bad = bad.into_iter().map(|(line, error)| format!("line {line} of its message: {error}"));
-        let bad: Vec<String> = bad.collect();
-        for why in &bad {
-            tracing::warn!(commit = %commit.id, why, "a line of a ledger was passed over");
-        }
-        found.push(Operation { commit: commit.id, op, events, bad });
+        found.push(read(&commit, run)?);
     }
     if !met {
         let why = "it does not descend from what was read before".to_owned();
@@ -60,6 +49,31 @@ pub fn operations(
     }
     found.reverse();
     Ok(found)
+}
+
+/// The operations up to `tip`, the newest first, each read when it is asked for.
+pub fn backwards(
+    repo: &Repo,
+    run: RunId,
+    tip: CommitId,
+) -> impl Iterator<Item = Result<Operation, LedgerError>> + '_ {
+    repo.history(tip).map(move |commit| read(&commit?, run))
+}
+
+fn read(commit: &Stored, run: RunId) -> Result<Operation, LedgerError> {
+    let damaged = |why: &str| LedgerError::Damaged { run, commit: commit.id, why: why.to_owned() };
+    if commit.parents.len() > 1 {
+        return Err(damaged("it joins two histories, and a ledger is linear"));
+    }
+    let recorded = message::decode(&commit.message, run);
+    let Recorded { op, events, bad } =
+        recorded.ok_or_else(|| damaged("its message is none of an operation of this run"))?;
+    let bad = bad.into_iter().map(|(line, error)| format!("line {line} of its message: {error}"));
+    let bad: Vec<String> = bad.collect();
+    for why in &bad {
+        tracing::warn!(commit = %commit.id, why, "a line of a ledger was passed over");
+    }
+    Ok(Operation { commit: commit.id, op, events, bad })
 }
 
 /// Replays operations. Returns the state, and what did not fit, with its commit.

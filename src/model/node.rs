@@ -160,12 +160,27 @@ pub struct Session {
     pub session_id: String,
     /// Messages that mean a reset when they stand alone.
     pub reset_commands: Vec<String>,
+    /// The host that has it, by its runner id. It is the first to take the node's turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runner: Option<String>,
 }
+
+impl Session {
+    /// Whether a turn has begun it.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.session_id != PENDING
+    }
+}
+
+/// The id of a session that no turn has begun.
+const PENDING: &str = "pending";
 
 impl Default for Session {
     fn default() -> Self {
         Self {
-            session_id: "pending".to_owned(),
+            runner: None,
+            session_id: PENDING.to_owned(),
             reset_commands: vec!["/new".to_owned(), "/clear".to_owned()],
         }
     }

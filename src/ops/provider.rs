@@ -90,6 +90,8 @@ pub fn check(provider: &Provider, stop: &Stop, watchdog: &Watchdog) -> Result<En
         },
         model: None,
         session: None,
+        is_delta: false,
+        listener: None,
         wall: Some(LONGEST),
         idle: None,
         environment: &[],

@@ -8,6 +8,7 @@
 //! | [`hand`] | the commands that a node may use |
 //! | [`roster`] | a run as a node sees it |
 //! | [`prompt`] | the prompt of a turn |
+//! | [`replay`] | earlier turns, for a new session |
 //! | [`loops`] | loops, recognised by the effects of turns |
 //! | [`verdict`] | whether the run goes on after a turn |
 
@@ -15,5 +16,6 @@ pub mod due;
 pub mod hand;
 pub mod loops;
 pub mod prompt;
+pub mod replay;
 pub mod roster;
 pub mod verdict;

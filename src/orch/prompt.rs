@@ -21,7 +21,12 @@ pub struct Block {
     pub name: &'static str,
     /// Its text.
     pub text: String,
+    /// Whether it is sent. A session that is continued gets only what is new in it.
+    pub sent: bool,
 }
+
+/// The block with the messages of a turn.
+pub const TASK: &str = "task";
 
 /// The blocks of a turn of a node that reads these items of its inbox. `notes` are sentences of the program to the agent.
 #[must_use]
@@ -32,17 +37,38 @@ pub fn blocks(state: &State, node: &Node, read: &[MessageId], notes: &[String]) 
         ("system", Some(system(state, node))),
         ("role", role),
         ("mode", Some(mode(state, node))),
-        ("task", Some(task(state, node, read, notes))),
+        (TASK, Some(task(state, node, read, notes))),
     ];
     let parts = parts.into_iter().filter_map(|(name, text)| Some((name, text?)));
-    parts.map(|(name, text)| Block { name, text: text.trim_end().to_owned() }).collect()
+    parts.map(|(name, text)| Block { name, text: text.trim_end().to_owned(), sent: true }).collect()
+}
+
+/// Puts a replay of earlier turns before the messages.
+pub fn put_replay(blocks: &mut [Block], pack: &str) {
+    for block in blocks.iter_mut().filter(|block| block.name == TASK) {
+        block.text = format!(
+            "You have begun a new session. Your earlier turns in this run, the oldest first:\n\n{pack}\n\
+             The earlier turns end here.\n\n{}",
+            block.text
+        );
+    }
 }
 
 /// The prompt as one text.
 #[must_use]
 pub fn full(blocks: &[Block]) -> String {
-    let texts: Vec<&str> = blocks.iter().map(|block| block.text.as_str()).collect();
-    texts.join("\n\n") + "\n"
+    joined(blocks.iter())
+}
+
+/// The part of the prompt that is sent. Empty if nothing is.
+#[must_use]
+pub fn sent(blocks: &[Block]) -> String {
+    joined(blocks.iter().filter(|block| block.sent))
+}
+
+fn joined<'b>(blocks: impl Iterator<Item = &'b Block>) -> String {
+    let texts: Vec<&str> = blocks.map(|block| block.text.as_str()).collect();
+    if texts.is_empty() { String::new() } else { texts.join("\n\n") + "\n" }
 }
 
 fn system(state: &State, node: &Node) -> String {
@@ -194,7 +220,7 @@ fn handoff(state: &State, envelope: &Envelope) -> String {
 }
 
 /// A text of others, each line with a mark before it.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let is_end = |c: char| matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}');
     text.replace("\r\n", "\n").split(is_end).fold(String::new(), |all, line| all + "> " + line + "\n")
 }

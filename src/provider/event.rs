@@ -108,6 +108,8 @@ pub(crate) enum End {
     },
     /// It was interrupted.
     Interrupted,
+    /// The program does not have the session that was to be continued, in its words. Nothing was done.
+    NoSession(String),
 }
 
 impl End {
@@ -160,7 +162,7 @@ impl Event {
             }
             Self::End(End::Completed) => json!({"type": "turn.status", "status": "completed"}),
             Self::End(End::Interrupted) => json!({"type": "turn.status", "status": "interrupted"}),
-            Self::End(End::Failed { message, .. }) => {
+            Self::End(End::Failed { message, .. } | End::NoSession(message)) => {
                 json!({"type": "turn.status", "status": "failed", "message": message})
             }
         };

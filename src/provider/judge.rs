@@ -51,7 +51,7 @@ pub(super) struct Account {
     /// Whether the program keeps a call for later.
     is_kept: bool,
     limit: Option<(Option<i64>, String)>,
-    end: Option<End>,
+    pub(super) end: Option<End>,
     last_retry: Option<String>,
 }
 
@@ -136,6 +136,9 @@ pub(super) fn judge(
     match &account.end {
         Some(End::Completed) => Verdict::new(How::Completed, "completed the turn"),
         Some(End::Interrupted) => Verdict::new(How::Failed, "ended the turn as interrupted"),
+        Some(End::NoSession(message)) => {
+            Verdict::new(How::Failed, format!("cannot continue the session: {message}"))
+        }
         Some(End::Failed { message, outage }) => {
             Verdict { how: How::Failed, outage: *outage, words: format!("failed: {message}") }
         }

@@ -46,6 +46,6 @@ pub mod versions;
 pub use find::{find, leash, version};
 pub use gate::{Gate, Reply, Request, Resolution};
 pub use name::{Kind, named, of_its_own};
-pub(crate) use record::reported;
+pub(crate) use record::{discard_output, reported};
 pub use run::run;
-pub use turn::{Ended, How, Ids, Posture, Provider, Question, Tools, Turn};
+pub use turn::{Ended, How, Ids, Listener, Posture, Provider, Question, Tools, Turn};

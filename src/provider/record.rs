@@ -11,6 +11,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::event::Event;
+use super::turn::files;
 use crate::fsutil;
 use crate::model::run::Usage;
 
@@ -90,6 +91,18 @@ pub(crate) fn reported(path: &Path) -> Option<Usage> {
     usage.last()
 }
 
+/// Removes the files of a turn that did nothing, so that another one can begin in its directory.
+pub(crate) fn discard_output(evidence: &Path) {
+    for name in [files::TRANSCRIPT, files::STDERR, files::FINAL, files::EVENTS] {
+        let path = evidence.join(name);
+        if let Err(error) = std::fs::remove_file(&path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(path = %path.display(), %error, "the output of a turn that did nothing stays");
+        }
+    }
+}
+
 /// The file of events.
 #[derive(Debug)]
 pub(crate) struct Events {
@@ -106,19 +119,16 @@ impl Events {
         Ok(Self { file: BufWriter::new(file), most: MOST_EVENTS, written: 0, left_out: 0 })
     }
 
-    /// Appends an event.
-    pub(crate) fn push(&mut self, event: &Event) -> io::Result<()> {
-        for value in event.lines() {
-            let mut line = value.to_string();
-            line.push('\n');
-            let length = u64::try_from(line.len()).unwrap_or(u64::MAX);
-            if self.written.saturating_add(length) > self.most {
-                self.left_out += 1;
-                continue;
-            }
-            self.file.write_all(line.as_bytes())?;
-            self.written += length;
+    /// Appends a line of an event.
+    pub(crate) fn push(&mut self, line: &str) -> io::Result<()> {
+        let length = u64::try_from(line.len()).unwrap_or(u64::MAX).saturating_add(1);
+        if self.written.saturating_add(length) > self.most {
+            self.left_out += 1;
+            return Ok(());
         }
+        self.file.write_all(line.as_bytes())?;
+        self.file.write_all(b"\n")?;
+        self.written += length;
         Ok(())
     }
 
@@ -174,7 +184,7 @@ mod tests {
         let mut events = Events::create(&path).expect("a file");
         events.most = 100;
         for _ in 0..5 {
-            events.push(&Event::Delta("x".to_owned())).expect("written");
+            events.push(r#"{"type":"message.assistant.delta","content":"x"}"#).expect("written");
         }
         events.finish().expect("written");
         let text = std::fs::read_to_string(&path).expect("text");

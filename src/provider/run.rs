@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::child::{Input, Output, Stdin, Stream, Tap};
 use super::dialects::{self, Dialect, Out, Task};
 use super::environment::environment;
-use super::event::Event;
+use super::event::{self, Event};
 use super::find::{find, leash};
 use super::gate::{Reply, Request, Resolution};
 use super::judge::{Account, Cut, Verdict, judge};
@@ -372,8 +372,13 @@ impl Conductor<'_> {
     }
 
     fn record(&mut self, event: &Event) {
-        if let Some(Err(error)) = self.events.as_mut().map(|events| events.push(event)) {
-            self.lose_events(error);
+        for line in event.lines().iter().map(ToString::to_string) {
+            if let Some(listener) = self.turn.listener {
+                listener.heard(&line);
+            }
+            if let Some(Err(error)) = self.events.as_mut().map(|events| events.push(&line)) {
+                self.lose_events(error);
+            }
         }
     }
 
@@ -543,8 +548,9 @@ impl Conductor<'_> {
 
 fn conclude(turn: &Turn<'_>, end: End, argv: Vec<OsString>, elapsed: Duration) -> Ended {
     let End { verdict, account, exit, stuck } = end;
-    let Account { final_text, unsaid, tally, usage, bad_usage, session, model, version, .. } = account;
+    let Account { final_text, unsaid, tally, usage, bad_usage, session, model, version, end, .. } = account;
     let Verdict { how, outage, words } = verdict;
+    let has_no_session = how == How::Failed && matches!(end, Some(event::End::NoSession(_)));
     let mut evidence = format!("{} {words}", turn.provider.name);
     if bad_usage {
         evidence += "; a report of what it used makes no sense and is not counted";
@@ -562,6 +568,7 @@ fn conclude(turn: &Turn<'_>, end: End, argv: Vec<OsString>, elapsed: Duration) -
         verification: tally.verification(),
         usage,
         session,
+        has_no_session,
         model,
         version,
         argv,

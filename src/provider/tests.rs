@@ -95,6 +95,8 @@ impl Host {
             posture: self.posture,
             model: None,
             session: None,
+            is_delta: false,
+            listener: None,
             wall: None,
             idle: None,
             environment: &environment,

@@ -87,6 +87,8 @@ pub struct Turn<'a> {
     pub model: Option<&'a str>,
     /// A session that is continued.
     pub session: Option<&'a str>,
+    /// Whether the prompt is only what is new in that session.
+    pub is_delta: bool,
     /// The longest time of the turn. The provider's counts, too.
     pub wall: Option<Duration>,
     /// The longest time without output and change. The provider's counts, too.
@@ -98,6 +100,8 @@ pub struct Turn<'a> {
     pub gate: Option<&'a dyn Gate>,
     /// The tools that the agent gets for this turn. Programs of some protocols alone can take them.
     pub tools: Option<&'a Tools>,
+    /// Hears what the program reports, as it comes.
+    pub listener: Option<&'a dyn Listener>,
     /// The ids.
     pub ids: Ids<'a>,
     /// An empty directory. The turn leaves [`files`] there.
@@ -109,6 +113,12 @@ pub struct Turn<'a> {
     pub stop: &'a Stop,
     /// Ends the processes if this one is killed.
     pub watchdog: Option<&'a Watchdog>,
+}
+
+/// Hears the events of a turn. It is called by the thread that conducts the turn, so it must not block.
+pub trait Listener: Sync {
+    /// An event was reported: a JSON object of the vocabulary, without an envelope, on one line.
+    fn heard(&self, line: &str);
 }
 
 /// The files of a turn, by name.
@@ -210,6 +220,8 @@ pub struct Ended {
     pub usage: Option<Usage>,
     /// The session, with which a later turn continues this one.
     pub session: Option<String>,
+    /// Whether it failed because the program does not have the session that was to be continued. Then nothing was done.
+    pub has_no_session: bool,
     /// The model that answered.
     pub model: Option<String>,
     /// The version that the program reported.

@@ -19,7 +19,7 @@ use crate::words::pluralize;
 use super::Workspaces;
 use super::beside::Awaited;
 use super::change::{Aim, Remade};
-use super::context::Context;
+use super::context::{Context, State};
 use super::elsewhere::Asked;
 use super::heard::{same, unheard};
 use super::refusal::{Refusal, Why};
@@ -38,9 +38,18 @@ pub enum Begun {
 impl Workspaces<'_> {
     /// The workspace of a run, which is made here if only the ledger has it.
     pub fn of_run(&self, run: RunId, slug: &str, name: &str) -> Result<Context, Refusal> {
-        match self.find(format!("{slug}/{name}").as_ref()) {
-            Err(refusal) if refusal.why == Why::NotFound => {}
-            found => return found,
+        let find = || match self.find(format!("{slug}/{name}").as_ref()) {
+            Err(refusal) if refusal.why == Why::NotFound => Ok(None),
+            found => found.map(Some),
+        };
+        let mut found = find()?;
+        if let Some(context) = found.take_if(|one| one.state == State::Preparing && self.is_free(one)) {
+            // Its maker was killed.
+            self.finish_due(&context)?.iter().for_each(|words| (self.options.tell)(words));
+            found = find()?;
+        }
+        if let Some(context) = found {
+            return Ok(context);
         }
         let created = self.create_in(run, name, None)?;
         created.warnings.iter().for_each(|words| (self.options.tell)(words));

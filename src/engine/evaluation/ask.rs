@@ -144,6 +144,8 @@ fn by_agent(
         posture,
         model: None,
         session: None,
+        is_delta: false,
+        listener: None,
         wall: question.left,
         idle: step.limits.idle,
         environment,

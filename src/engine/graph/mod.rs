@@ -15,9 +15,13 @@
 //! | [`operate`] | operations, and the drivers that they wake |
 //! | [`start`] | makes a graph |
 //! | [`turn`] | one attempt of a node's driver |
+//! | `agent` | runs its agent |
+//! | `session` | the session that its agent continues |
+//! | `telemetry` | what it reports, as it comes |
 //! | `carried` | the commits that hand-offs carry |
 //! | `permitted` | takes back the files that a node may not change |
 //! | `gate` | its requests for approval |
+//! | `kept` | its end, until the remote has taken it |
 //! | `settle` | the operation that ends it |
 //! | `trace` | what loop safety compares of it |
 //! | `done` | whether a run is done that its agent calls so |
@@ -29,17 +33,21 @@
 //! | [`recover`] | after an attempt that was cut off or interrupted |
 
 pub mod added;
+mod agent;
 pub mod asks;
 mod carried;
 mod done;
 pub mod gate;
 mod hand;
+mod kept;
 pub mod operate;
 mod permitted;
 pub mod recover;
+pub(super) mod session;
 mod settle;
 pub mod staged;
 pub mod start;
 pub mod steer;
+mod telemetry;
 mod trace;
 pub mod turn;

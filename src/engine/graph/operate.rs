@@ -19,6 +19,7 @@ use crate::model::ids::{NodeId, RunId};
 use crate::model::node::Node;
 use crate::model::run::RunKind;
 use crate::model::state::State;
+use crate::model::step::TurnStatus;
 use crate::model::time::Timestamp;
 use crate::orch::due::{Due, PAUSES, Rest, due};
 use crate::words::pluralize;
@@ -235,6 +236,12 @@ pub(super) fn removed() -> Next {
     Next { state: IDLE, subject, ..Next::default() }
 }
 
+/// The host that has the session of a node, unless the last turn ended it.
+fn warm_host(node: &Node) -> Option<String> {
+    let is_left = node.turn.as_ref().is_some_and(|last| last.status != TurnStatus::Failed.word());
+    node.session.runner.clone().filter(|_| is_left && node.session.has_begun())
+}
+
 /// The state of a node's driver that follows from the ledger.
 pub(super) fn next_of(state: &State, id: NodeId, at: Timestamp) -> Next {
     let slug = &state.run.slug;
@@ -253,7 +260,8 @@ pub(super) fn next_of(state: &State, id: NodeId, at: Timestamp) -> Next {
     match due(state, id, at, &PAUSES) {
         Due::Turn { read } => {
             let subject = format!("{TURN}: {alias} has {}", pluralize(read.len(), "unread item"));
-            Next { state: TURN, subject, ..Next::default() }
+            let prefer = state.nodes.get(&id).and_then(warm_host);
+            Next { state: TURN, subject, prefer, ..Next::default() }
         }
         Due::Later(when) => later(when, format!("{alias} is tried again at {when}")),
         Due::Waits(until) => later(until, format!("{alias} waits for an answer until {until}")),

@@ -5,9 +5,10 @@
 
 use crate::engine::Engine;
 use crate::engine::attempt::{Attempt, Ended};
+use crate::engine::kept_end::Fate;
 use crate::engine::leases::{ago, held_below};
 use crate::ledger::Ledger;
-use crate::model::decide::{Command, EndedTurn};
+use crate::model::decide::{Command, EndedTurn, NewArtifact};
 use crate::model::ids::{StepId, TurnId};
 use crate::model::node::Node;
 use crate::model::run::Usage;
@@ -16,7 +17,8 @@ use crate::model::time::Timestamp;
 use crate::workspace::Awaited;
 use crate::workspace::refusal::{Refusal, Why};
 
-use super::settle::Over;
+use super::kept::turn_of;
+use super::settle::{Over, of_turn};
 use super::turn::Of;
 
 /// The details of a turn that was interrupted, and of one that was cut off.
@@ -40,7 +42,13 @@ impl Engine<'_> {
                 // That ends by itself.
                 return Ok(Ended::Unable(why));
             }
-            over.lost = self.interrupted_turns(&mut ledger, node, attempt)?;
+            let of = Of { node: node.clone(), turn: turn_of(&attempt.id)?, attempt, driver: &driver };
+            match self.record_kept_turn(&mut ledger, &of)? {
+                Fate::Recorded(next) => return Ok(Ended::Declared(next)),
+                Fate::Stays(why) => return Ok(Ended::Unable(why)),
+                Fate::None | Fate::Dropped(_) => {}
+            }
+            (over.lost, over.artifacts) = self.interrupted_turns(&mut ledger, node, attempt)?;
             let lost = self.lost_attempt(&attempt.branch, attempt.trigger)?;
             if let Some(turn) = TurnId::parse(&lost).filter(|turn| !is_recorded(node, *turn)) {
                 let lived =
@@ -49,7 +57,8 @@ impl Engine<'_> {
                 let noted =
                     self.noted(&run, name)?.map(|(_, words)| format!("; {words}")).unwrap_or_default();
                 let why = format!("{CUT_OFF}{noted}");
-                let usage = self.usage_of_killed(&mut ledger, node, &lost, (started, &why))?;
+                let (usage, left) = self.left_by_killed(&mut ledger, node, turn, (started, &why))?;
+                over.artifacts.extend(left);
                 let failed = (TurnStatus::Failed, why);
                 over.lost.push(unrecorded_turn(node, turn, started, failed, usage));
             }
@@ -67,11 +76,12 @@ impl Engine<'_> {
 
     /// Records the turns whose runners were stopped, below the commit that caused this attempt.
     pub(super) fn record_lost_turns(&self, ledger: &mut Ledger<'_>, of: &Of<'_>) -> Result<(), Refusal> {
-        let lost = self.interrupted_turns(ledger, &of.node, of.attempt)?;
+        let (lost, left) = self.interrupted_turns(ledger, &of.node, of.attempt)?;
         if lost.is_empty() {
             return Ok(());
         }
-        let commands: Vec<Command> = lost.into_iter().map(|turn| Command::EndTurn(Box::new(turn))).collect();
+        let turns = lost.into_iter().map(|turn| Command::EndTurn(Box::new(turn)));
+        let commands: Vec<Command> = left.into_iter().map(Command::AddArtifact).chain(turns).collect();
         ledger.operate(&self.op_of_node(of.node.id)?, &commands, &[])?;
         Ok(())
     }
@@ -81,7 +91,7 @@ impl Engine<'_> {
         ledger: &mut Ledger<'_>,
         node: &Node,
         attempt: &Attempt,
-    ) -> Result<Vec<EndedTurn>, Refusal> {
+    ) -> Result<(Vec<EndedTurn>, Vec<NewArtifact>), Refusal> {
         let mut lost = held_below(self.repo, attempt.trigger);
         lost.retain(|held| held.is_interrupted);
         // Turns before the last recorded one are recorded as well.
@@ -89,33 +99,36 @@ impl Engine<'_> {
         lost.truncate(
             lost.iter().position(|held| Some(&held.attempt) == known.as_ref()).unwrap_or(lost.len()),
         );
-        let mut turns = Vec::new();
+        let (mut turns, mut artifacts) = (Vec::new(), Vec::new());
         for held in lost.into_iter().rev() {
             let Some(turn) = TurnId::parse(&held.attempt) else { continue };
             let started = ago(held.lived)?;
-            let usage = self.usage_of_killed(ledger, node, &held.attempt, (started, INTERRUPTED))?;
+            let (usage, left) = self.left_by_killed(ledger, node, turn, (started, INTERRUPTED))?;
+            artifacts.extend(left);
             let how = (TurnStatus::Interrupted, INTERRUPTED.to_owned());
             turns.push(unrecorded_turn(node, turn, started, how, usage));
         }
-        Ok(turns)
+        Ok((turns, artifacts))
     }
 
-    /// Seals what an attempt left on this host. Returns what it is known to have used.
-    fn usage_of_killed(
+    /// Seals what a turn left on this host. Returns what it is known to have used, and its artifacts.
+    fn left_by_killed(
         &self,
         ledger: &mut Ledger<'_>,
         node: &Node,
-        lost: &str,
+        turn: TurnId,
         (started, why): (Timestamp, &str),
-    ) -> Result<Option<Usage>, Refusal> {
+    ) -> Result<(Option<Usage>, Vec<NewArtifact>), Refusal> {
         let name = node.alias.as_str();
         // The files of another one are on its host.
-        if self.marked(ledger.tip().state.run.id, name).as_deref() != Some(lost) {
-            return Ok(None);
+        if self.marked(ledger.tip().state.run.id, name) != Some(turn.to_string()) {
+            return Ok((None, Vec::new()));
         }
         let step = StepId::parse(name).map_err(|error| Refusal::new(Why::Failed, error.to_string()))?;
-        let (usage, _) = self.killed_record(ledger, (&step, Opcode::RunAgent), u64::MAX, (started, why))?;
-        Ok(usage)
+        let (usage, left) =
+            self.killed_record(ledger, (&step, Opcode::RunAgent), u64::MAX, (started, why))?;
+        let of_node = |artifact| NewArtifact { node: Some(node.id), ..of_turn(artifact, turn) };
+        Ok((usage, left.into_iter().map(|(_, artifact)| of_node(artifact)).collect()))
     }
 }
 

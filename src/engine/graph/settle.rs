@@ -17,6 +17,7 @@ use crate::git::RefChange;
 use crate::ledger::{Ledger, LedgerError};
 use crate::model::decide::{Command, Decided, EndedTurn, NewArtifact, Op};
 use crate::model::ids::{ApprovalId, NodeId, Slug, TurnId};
+use crate::model::node::Hold;
 use crate::model::run::RunStatus;
 use crate::model::step::TurnStatus;
 use crate::model::time::Timestamp;
@@ -65,6 +66,8 @@ pub(super) struct End {
     pub(super) until: Option<Timestamp>,
     /// The answers of people that its program was given.
     pub(super) heard: Vec<ApprovalId>,
+    /// The id of a session that it began.
+    pub(super) session: Option<String>,
 }
 
 impl End {
@@ -78,6 +81,7 @@ impl End {
             excused: ended.outage,
             until: None,
             heard: Vec::new(),
+            session: None,
         };
         match &ended.how {
             How::Completed => Self { status: TurnStatus::Completed, detail: None, ..failed },
@@ -185,6 +189,12 @@ impl Engine<'_> {
                     turn.detail = Some(format!("what it staged cannot be carried out: {}", refusal.message));
                 }
             }
+        }
+        if let Some(turn) = &mut turn {
+            // A stop ends the session of the turn that it interrupts.
+            let is_stopped = state.nodes.get(&node).is_some_and(|node| node.hold == Some(Hold::Stopped));
+            turn.session =
+                turn.session.take().filter(|_| !is_stopped && state.run.status != RunStatus::Stopped);
         }
         all.extend(owed);
         let has_failed = turn.as_ref().is_some_and(|turn| turn.status != TurnStatus::Completed);

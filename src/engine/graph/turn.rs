@@ -3,43 +3,36 @@
 //! Invariant: only a turn that completed has read its inbox and carries out what its agent staged. Whatever ends a turn
 //! otherwise leaves the inbox as it is, so the next turn reads all of it.
 
-use std::ffi::OsString;
-use std::time::Duration;
-
 use crate::clock::{self, Stopwatch};
 use crate::contract::ids::CommitId;
-use crate::crashpoint::{Point, reach};
-use crate::engine::agent::{posture, record_turn};
 use crate::engine::attempt::{Attempt, Ended, Work, interrupted, name_of, no_driver, unrecorded};
 use crate::engine::course::{Carried, Course};
 use crate::engine::driver::{Driver, Next};
 use crate::engine::hear::{Hearing, Live};
+use crate::engine::kept_end::Fate;
 use crate::engine::policy::Rules;
-use crate::engine::record::{self, ProviderUsed, Recorder, Role};
+use crate::engine::record::{self, Recorder, Role};
 use crate::engine::salvage::{head_of, last_turn};
-use crate::engine::session::Begun as Session;
-use crate::engine::{Engine, Stirred, now};
-use crate::flow::document::Execution;
+use crate::engine::{Engine, now};
 use crate::ledger::{Ledger, Masks};
 use crate::model::decide::texts::cut;
 use crate::model::decide::{Command, EndedTurn, NewArtifact};
-use crate::model::ids::{ApprovalId, MessageId, StepId, TurnId};
-use crate::model::limits::{reached, time_left};
+use crate::model::ids::{MessageId, StepId, TurnId};
+use crate::model::limits::reached;
 use crate::model::message::MAX_MESSAGE;
-use crate::model::node::{CliPermissions, EdgeManagement, Node};
+use crate::model::node::Node;
 use crate::model::step::{Opcode, Outcome, TurnStatus};
 use crate::model::time::Timestamp;
 use crate::orch::due::{Due, PAUSES, due};
-use crate::orch::prompt::{blocks, full};
-use crate::provider::{self, How, Ids, Posture, Provider, Tools, Turn};
-use crate::supervise::Worked;
+use crate::provider::{self, How};
 use crate::workspace::context::Context;
 use crate::workspace::refusal::{Refusal, Why};
 use crate::workspace::{Awaited, Begun, unsettled_words};
 
 use super::added::{added, record_added};
-use super::gate::{Asking, Managing, Owner, cannot_ask};
+use super::agent::Ran;
 use super::hand::Hand;
+use super::kept::{KeptTurn, turn_of};
 use super::permitted::rules_of;
 use super::settle::{End, Over, of_turn};
 use super::staged::{Act, commands};
@@ -47,23 +40,6 @@ use super::trace::{Footprint, hash_of_patch, trace};
 
 /// How long a turn waits for another one on this host, in seconds.
 const BESIDE: i64 = 5;
-
-/// The least time of a turn.
-const LEAST: Duration = Duration::from_secs(1);
-
-/// The files of a prompt.
-const FULL: &str = "prompt.full.txt";
-const BLOCKS: &str = "prompt.blocks.json";
-
-/// The agent's program has ended.
-struct Ran {
-    ended: provider::Ended,
-    carried: Carried,
-    /// The answers of people that it was given.
-    heard: Vec<ApprovalId>,
-    /// The time that the limits of run and node left to it.
-    left: Option<Duration>,
-}
 
 /// A turn of a node.
 pub(super) struct Of<'a> {
@@ -81,6 +57,16 @@ impl Engine<'_> {
 
     fn turn_or_rest(&self, attempt: &Attempt) -> Result<Ended, Refusal> {
         let (mut ledger, driver, node) = self.opened_node(attempt)?;
+        let mut dropped = None;
+        if let Some(node) = node.clone() {
+            let of = Of { node, turn: turn_of(&attempt.id)?, attempt, driver: &driver };
+            match self.record_kept_turn(&mut ledger, &of)? {
+                Fate::Recorded(next) => return Ok(Ended::Declared(next)),
+                Fate::Stays(why) => return Ok(Ended::Unable(why)),
+                Fate::Dropped(words) => dropped = Some(words),
+                Fate::None => {}
+            }
+        }
         let due_of =
             |ledger: &Ledger<'_>, node: &Node| now().map(|at| due(&ledger.tip().state, node.id, at, &PAUSES));
         let mut due = node.as_ref().map(|node| due_of(&ledger, node)).transpose()?;
@@ -97,10 +83,9 @@ impl Engine<'_> {
             return settled.map(Ended::Declared);
         };
         let node = node.clone();
-        let turn = TurnId::parse(&attempt.id)
-            .ok_or_else(|| Refusal::new(Why::Usage, format!("{} is no id of an attempt", attempt.id)))?;
-        let of = Of { node, turn, attempt, driver: &driver };
-        self.take_turn(&mut ledger, &of, &read)
+        let read = self.to_read(&ledger.tip().state, &node, read);
+        let of = Of { node, turn: turn_of(&attempt.id)?, attempt, driver: &driver };
+        self.take_turn(&mut ledger, &of, (&read, dropped))
     }
 
     /// The ledger, the driver and the node of a driver's commit. No node: it was removed.
@@ -119,7 +104,13 @@ impl Engine<'_> {
         Ok((ledger, driver, node))
     }
 
-    fn take_turn(&self, ledger: &mut Ledger<'_>, of: &Of<'_>, read: &[MessageId]) -> Result<Ended, Refusal> {
+    /// Carries out a turn that reads these items, after an end that was kept was dropped for this reason.
+    fn take_turn(
+        &self,
+        ledger: &mut Ledger<'_>,
+        of: &Of<'_>,
+        (read, dropped): (&[MessageId], Option<String>),
+    ) -> Result<Ended, Refusal> {
         let (run, name) = (ledger.tip().state.run.clone(), of.node.alias.as_str());
         if let Some((context, why)) = self.noted(&run, name)? {
             let over = Over { halt: Some(why), ..Over::default() };
@@ -143,8 +134,10 @@ impl Engine<'_> {
         if let Some(why) = unsettled_words(&before.context, &before.changes) {
             return Ok(Ended::Unable(why));
         }
+        repairs.extend(dropped);
         repairs.extend(before.rescue.as_ref().map(|name| format!("what lay there before: {name}")));
         let withheld = before.withheld;
+        let found = before.context.head_sha.clone();
         let (context, notes) = self.take_carried(ledger, before.context, (of.node.id, read))?;
         let id = &of.attempt.id;
         let lease = of.driver.known()?.filter(|known| of.driver.is_leased_by(*known, id));
@@ -173,7 +166,7 @@ impl Engine<'_> {
         let hand = Hand::of(&self.directory(run.id), of.turn);
         hand.open(of.node.id).map_err(|error| Refusal::because("take what the agent stages", &error))?;
         let began = work.context.clone();
-        let ran = self.run_turn(&mut work, &of.node, (read, notes), &hand);
+        let ran = self.run_turn(&mut work, of, (read, notes, &found), &hand);
         let ended = ran.and_then(|ran| match ran {
             Ok(ran) => self.end_turn(work, of, (read, started, &began), (ran, &hand)),
             Err(why) => {
@@ -199,116 +192,15 @@ impl Engine<'_> {
         self.settle(ledger, (of.driver, Some(of.node.id), of.attempt), &over).map(Ended::Declared)
     }
 
-    /// Runs the agent on its inbox. The inner error says why this host cannot.
-    fn run_turn(
-        &self,
-        work: &mut Work<'_, '_>,
-        node: &Node,
-        (read, mut notes): (&[MessageId], Vec<String>),
-        hand: &Hand,
-    ) -> Result<Result<Ran, String>, Refusal> {
-        let state = &work.ledger.tip().state;
-        let config = state.configs.get(&node.id);
-        let Some(config) = config.cloned() else {
-            return Ok(Err(format!("{} has no configuration", node.alias)));
-        };
-        let provider = match self.provider(config.provider_name.as_str()) {
-            Ok(provider) => provider,
-            Err(why) => return Ok(Err(why)),
-        };
-        let asking = match self.asking(work, node, &provider, hand)? {
-            Ok(asking) => asking,
-            Err(why) => return Ok(Err(why)),
-        };
-        notes.extend(node.turn.iter().flat_map(|last| last.unsaid.iter().cloned()));
-        let blocks = blocks(state, node, read, &notes);
-        let prompt = full(&blocks);
-        let json = serde_json::to_vec_pretty(&blocks).unwrap_or_default();
-        for (role, file, media, text) in [
-            (Role::Prompt, FULL, "text/plain", prompt.as_bytes()),
-            (Role::PromptBlocks, BLOCKS, "application/json", &json),
-        ] {
-            let written = work.recorder.write(role, file, media, true, text);
-            written.map_err(|error| unrecorded(&error))?;
-        }
-        let run = state.run.id.to_string();
-        let (id, worktree) = (node.id.to_string(), work.context.worktree_path.clone());
-        let evidence = work.recorder.path().to_owned();
-        let stirred = Stirred::new(&worktree);
-        let worked = Worked::new(&provider::leash(work.attempt));
-        let changed = || stirred.has_changed() || worked.has_worked();
-        // A turn of no time at all would do nothing.
-        let left = time_left(state, node.id).map(|left| left.max(LEAST));
-        let environment: Vec<(OsString, OsString)> = self.step_environment(work, &run);
-        let tools = Tools {
-            program: self.program.clone(),
-            args: ["-C".into(), worktree.clone().into(), "orch".into(), "mcp".into()].to_vec(),
-        };
-        reach(Point::AgentStarts);
-        let ended = provider::run(&Turn {
-            provider: &provider,
-            directory: &worktree,
-            prompt: prompt.as_bytes(),
-            posture: posture_of(node, &rules_of(node, state.run.global_mode)),
-            model: config.model.as_deref(),
-            session: None,
-            wall: left,
-            idle: None,
-            environment: &environment,
-            ids: Ids { run: &run, node: &id, turn: work.attempt },
-            evidence: &evidence,
-            changed: &changed,
-            stop: &work.stop,
-            gate: asking.as_ref().filter(|_| is_gated(node)).map(Asking::gate),
-            tools: Some(&tools),
-            watchdog: Some(&self.watchdog),
-        });
-        reach(Point::AgentEnded);
-        if let How::Unavailable(why) = &ended.how {
-            return Ok(Err(why.clone()));
-        }
-        let outcome = if ended.how == How::Completed { Outcome::Completed } else { Outcome::Error };
-        let mut carried = Carried::new(outcome, ended.evidence.clone());
-        carried.model.clone_from(&ended.model);
-        carried.exit = ended.exit;
-        carried.provider =
-            Some(ProviderUsed { name: provider.name.as_str().to_owned(), version: ended.version.clone() });
-        record_turn(work, &ended, &carried, &Session::New)?;
-        let heard = asking.as_ref().map(Asking::heard).unwrap_or_default();
-        Ok(Ok(Ran { ended, carried, heard, left }))
-    }
-
-    /// Takes the requests of a node's program and hand. The inner error says why this host cannot run it.
-    fn asking(
-        &self,
-        work: &Work<'_, '_>,
-        node: &Node,
-        provider: &Provider,
-        hand: &Hand,
-    ) -> Result<Result<Option<Asking>, String>, Refusal> {
-        if is_gated(node) && !provider.can_ask() {
-            return Ok(Err(cannot_ask(provider.name.as_str())));
-        }
-        let manages = node.capabilities.edge_management != EdgeManagement::None
-            && node.permissions.agent_management_requires_approval;
-        if !is_gated(node) && !manages {
-            return Ok(Ok(None));
-        }
-        let run = work.ledger.tip().state.run.id;
-        let owner = Owner { run, node: node.id, wait: self.approval_wait };
-        let managing = Managing { hand: hand.clone(), stop: work.stop.clone() };
-        Asking::of(self.repo, work.ledger.place(), owner, managing).map(|asking| Ok(Some(asking)))
-    }
-
     /// Ends a turn whose agent has ended: takes or saves its work, and records it.
     fn end_turn(
         &self,
         mut work: Work<'_, '_>,
         of: &Of<'_>,
         (read, started, began): (&[MessageId], Timestamp, &Context),
-        (Ran { ended, mut carried, heard, left }, hand): (Ran, &Hand),
+        (Ran { ended, mut carried, heard, left, opened }, hand): (Ran, &Hand),
     ) -> Result<Ended, Refusal> {
-        let (run, name) = (work.ledger.tip().state.run.id, of.node.alias.as_str());
+        let name = of.node.alias.as_str();
         let mut end = End { heard, ..End::of(&ended) };
         if let How::Parked { .. } = ended.how {
             carried.outcome = Outcome::Completed;
@@ -351,8 +243,10 @@ impl Engine<'_> {
             work.context = self.put_back(context, head_of(began), &why)?;
             carried.workspace = Some((work.context.clone(), work.repairs.clone()));
         }
+        end.session = self.leave_session(&work, (&of.node, end.status), opened, &ended);
         let acts = acts.ok().filter(|_| end.status == TurnStatus::Completed);
         let Work { ledger, recorder, context: place, .. } = work;
+        let place_of_files = recorder.path().to_path_buf();
         let mut over = self.over(ledger, of, (read, started), &mut carried, (end, acts, &ended))?;
         over.turn.iter_mut().for_each(|turn| turn.unsaid.extend(taken_back.clone()));
         let left = self.turn_artifacts((ledger, recorder), of, (began, started), &carried, (&over, hand));
@@ -369,9 +263,26 @@ impl Engine<'_> {
             let read = (&ledger.tip().state, &of.node, read);
             turn.trace = Some(Box::new(trace(read, (id, words, &ended), &over.acts, files)));
         }
-        let settled = self.settle(ledger, (of.driver, Some(of.node.id), of.attempt), &over);
-        match settled {
-            Err(refusal) if refusal.why.is_of_remote() => {
+        let kept = if stays { None } else { self.keep_turn(ledger, of, &over, &place_of_files) };
+        self.record_turn_end(ledger, of, &over, (kept, stays), (place, began))
+    }
+
+    /// Records the end of a turn. One that the remote does not take stays kept; one that cannot be kept is put back to where it
+    /// `began`.
+    fn record_turn_end(
+        &self,
+        ledger: &mut Ledger<'_>,
+        of: &Of<'_>,
+        over: &Over,
+        (kept, stays): (Option<KeptTurn>, bool),
+        (place, began): (Context, &Context),
+    ) -> Result<Ended, Refusal> {
+        let (run, name) = (of.node.run_id, of.node.alias.as_str());
+        match (self.settle(ledger, (of.driver, Some(of.node.id), of.attempt), over), kept) {
+            (Err(refusal), Some(kept)) if refusal.why.is_of_remote() => {
+                Ok(Ended::Unable(self.still_kept_turn(of, kept, &refusal)))
+            }
+            (Err(refusal), None) if refusal.why.is_of_remote() => {
                 let why = format!("the end of the turn was not taken: {}", refusal.message);
                 if !stays {
                     self.put_back(place, head_of(began), &why)?;
@@ -379,12 +290,13 @@ impl Engine<'_> {
                 }
                 Ok(Ended::Unable(why))
             }
-            settled => {
+            (settled, _) => {
                 let next: Next = settled?;
                 if over.halt.is_some() {
                     self.workspaces.forget_notes(&place);
                 }
                 if !stays {
+                    self.forget_end(run, name);
                     self.end_work(run, name);
                 }
                 Ok(Ended::Declared(next))
@@ -466,7 +378,7 @@ impl Engine<'_> {
             until: end.until,
             heard: end.heard,
             unsaid: ended.unsaid.clone(),
-            session: None,
+            session: end.session,
             trace: None,
         };
         Ok(Over {
@@ -522,20 +434,5 @@ impl Engine<'_> {
         let made = record::for_ledger(ledger, Some(of.node.id), outcome, &files);
         let made = made.into_iter().map(|(_, artifact)| of_turn(artifact, of.turn));
         Ok((made.chain(kept).collect(), left))
-    }
-}
-
-/// Whether the tools of a node are asked for.
-fn is_gated(node: &Node) -> bool {
-    node.permissions.cli_permissions_mode == CliPermissions::Gated
-}
-
-/// The posture of a node's program. One that may run no commands is started read-only.
-fn posture_of(node: &Node, rules: &Rules) -> Posture {
-    let posture = posture(rules);
-    if node.capabilities.run_commands {
-        posture
-    } else {
-        Posture { execution: Execution::ReadOnly, ..posture }
     }
 }

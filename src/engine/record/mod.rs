@@ -385,7 +385,7 @@ pub(super) fn filed(directory: &RunDirectory, attempt: &Path) -> Option<Vec<File
     filed.collect()
 }
 
-/// Makes artifacts of a step's files for the operation that ends it, and attaches their contents. What is too long for a
+/// Makes artifacts of the files of a step, or of a turn of `node`, for the operation that ends it, and attaches their contents. What is too long for a
 /// ledger is there by its digest alone; what is empty is not.
 pub fn for_ledger(
     ledger: &mut Ledger<'_>,
@@ -395,7 +395,8 @@ pub fn for_ledger(
 ) -> Vec<(String, NewArtifact)> {
     let mut made = Vec::new();
     for filed in files {
-        let Some(most) = filed.role.in_ledger(outcome).filter(|_| filed.size > 0) else { continue };
+        let most = filed.role.in_ledger(outcome).or_else(|| node.and_then(|_| filed.role.in_every_turn()));
+        let Some(most) = most.filter(|_| filed.size > 0) else { continue };
         let word = filed.role.word();
         let Ok(name) = FileName::parse(&filed.name).or_else(|_| FileName::parse(word)) else { continue };
         let (mut size, mut sha256) = (filed.size, filed.sha256.clone());

@@ -162,6 +162,13 @@ impl Role {
         }
     }
 
+    /// The longest content with this role that the ledger takes from each turn of a node: its transcript has the calls of
+    /// its tools.
+    #[must_use]
+    pub fn in_every_turn(self) -> Option<u64> {
+        (self == Self::RunnerTranscript).then_some(MAX_LOG)
+    }
+
     /// The role of a file that a killed attempt left, by its name: one that begins with the word, or of a provider.
     #[must_use]
     pub fn of_file(name: &str) -> Option<Self> {

@@ -1,5 +1,7 @@
 //! Commands: what may be asked of a run.
 
+use serde::{Deserialize, Serialize};
+
 use super::auto::Finding;
 use crate::model::approval::{Resolution, Tool};
 use crate::model::artifact::ArtifactKind;
@@ -156,7 +158,7 @@ pub struct EdgeSpec {
 }
 
 /// A turn that ended.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EndedTurn {
     /// The node.
     pub node: NodeId,

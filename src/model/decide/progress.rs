@@ -73,6 +73,7 @@ pub(super) fn end_turn(draft: &mut Draft<'_>, turn: &EndedTurn) -> Result<(), Re
     let summary = said.and_then(|said| said.lines().find(|line| !line.trim().is_empty()));
     let session = turn.session.clone().map(|session_id| Session {
         session_id,
+        runner: Some(draft.op.by.runner().to_owned()),
         reset_commands: draft.node(id).map(|node| node.session.reset_commands.clone()).unwrap_or_default(),
     });
     let node = draft.node(id)?;

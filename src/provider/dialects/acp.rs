@@ -153,7 +153,7 @@ impl Acp {
             }
             (MODEL, _) => out.end(End::failed(format!("it does not take the model: {message}"))),
             (SESSION, _) if self.task.session.is_some() => {
-                out.end(End::failed(format!("it cannot continue the session: {message}")));
+                out.end(End::NoSession(message));
             }
             (SESSION, _) => out.end(End::failed(format!("it cannot begin a session: {message}"))),
             _ => out.end(End::failed(format!("it refuses to begin: {message}"))),
@@ -181,7 +181,7 @@ impl Acp {
         let method = match &self.task.session {
             None => "session/new",
             Some(_) if !can_load && !can_resume => {
-                out.end(End::failed("it cannot continue the session: it keeps none"));
+                out.end(End::NoSession("the program keeps none".to_owned()));
                 return;
             }
             Some(session) => {

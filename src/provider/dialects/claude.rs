@@ -25,6 +25,9 @@ use crate::provider::policy::{Verdict, Wish, is_inside};
 const INITIALIZE: &str = "aynig-initialize";
 const INTERRUPT: &str = "aynig-interrupt";
 
+/// The beginning of its error about a session that it does not have.
+const UNKNOWN: &str = "No conversation found";
+
 /// The name of our callback before each tool.
 const GATE: &str = "gate";
 
@@ -342,6 +345,10 @@ impl Claude {
         let message = some_text(value, "result")
             .or(error)
             .unwrap_or_else(|| format!("{} {terminal}", text_of(value, "subtype")).trim_end().to_owned());
+        if self.task.session.is_some() && number(value, "num_turns") == 0 && message.starts_with(UNKNOWN) {
+            out.end(End::NoSession(message));
+            return;
+        }
         match value.get("api_error_status").and_then(Value::as_u64) {
             Some(429) => out.event(Event::Limit { until: None, message }),
             Some(status) => out.end(End::Failed { message, outage: status >= 500 }),

@@ -102,9 +102,12 @@ impl Codex {
         if let Some(error) = value.get("error") {
             if id != INTERRUPT {
                 let message = text_of(error, "message");
+                if id == THREAD && self.task.session.is_some() {
+                    out.end(End::NoSession(message.to_owned()));
+                    return;
+                }
                 let what = match id {
                     INITIALIZE => "it refuses to begin",
-                    THREAD if self.task.session.is_some() => "it cannot continue the session",
                     THREAD => "it cannot begin a session",
                     _ => "it refuses the prompt",
                 };

@@ -93,10 +93,14 @@ impl Jsonl {
     fn done(value: &Value) -> Event {
         let error = value.get("error").filter(|error| !error.is_null());
         let is_bad = value.pointer("/result/ok").and_then(Value::as_bool) == Some(false);
+        // A result without a verdict is the output itself.
+        let result = value.get("result");
+        let output = result.and_then(|result| result.get("output"));
+        let output = output.or(result.filter(|result| result.get("ok").is_none()));
         let words = error.map(|error| some_text(error, "message").unwrap_or_else(|| id_text(error)));
         Event::Done {
             id: value.get("toolId").map(id_text).unwrap_or_default(),
-            output: value.get("result").cloned(),
+            output: output.cloned(),
             error: words.or_else(|| is_bad.then(|| "it failed".to_owned())),
         }
     }
@@ -124,7 +128,8 @@ impl Dialect for Jsonl {
         let mut first = Map::new();
         first.insert("kind".to_owned(), "prompt".into());
         first.insert("prompt".to_owned(), self.task.text().into());
-        first.insert("promptKind".to_owned(), "full".into());
+        let kind = if self.task.is_delta { "delta" } else { "full" };
+        first.insert("promptKind".to_owned(), kind.into());
         first.insert("turnId".to_owned(), self.task.turn.clone().into());
         first.insert("runId".to_owned(), self.task.run.clone().into());
         first.insert("nodeId".to_owned(), self.task.node.clone().into());
@@ -162,6 +167,10 @@ impl Dialect for Jsonl {
             "telemetry.usage" => self.used(&value, &mut out),
             "turn.status" => Self::status(&value, &mut out),
             "session" => out.events.extend(some_text(&value, "sessionId").map(Event::Session)),
+            "session.unknown" if self.task.session.is_some() => {
+                let message = some_text(&value, "message").unwrap_or_else(|| "it is unknown".to_owned());
+                out.end(End::NoSession(message));
+            }
             "limit" => {
                 let message = some_text(&value, "message").unwrap_or_else(|| "a usage limit".to_owned());
                 out.event(Event::Limit { until: value.get("until").and_then(seconds), message });

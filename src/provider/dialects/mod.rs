@@ -40,6 +40,8 @@ pub(crate) struct Task {
     pub(crate) session: Option<String>,
     /// The command line of the turn's server of tools.
     pub(crate) tools: Option<Vec<String>>,
+    /// Whether the prompt is only what is new in the session.
+    pub(crate) is_delta: bool,
     pub(crate) run: String,
     pub(crate) node: String,
     pub(crate) turn: String,
@@ -55,6 +57,7 @@ impl Task {
             model: turn.model.map(str::to_owned).or_else(|| turn.provider.model.clone()),
             session: turn.session.map(str::to_owned),
             tools: server(turn),
+            is_delta: turn.is_delta,
             run: turn.ids.run.to_owned(),
             node: turn.ids.node.to_owned(),
             turn: turn.ids.turn.to_owned(),

@@ -43,6 +43,7 @@ fn task(approval: Approval) -> Task {
         model: None,
         session: None,
         tools: None,
+        is_delta: false,
         run: "r".to_owned(),
         node: "n".to_owned(),
         turn: "t".to_owned(),
@@ -72,6 +73,7 @@ fn end(out: &Out) -> String {
     let end = out.events.iter().find_map(|event| match event {
         Event::End(End::Completed) => Some("completed".to_owned()),
         Event::End(End::Interrupted) => Some("interrupted".to_owned()),
+        Event::End(End::NoSession(message)) => Some(format!("no session: {message}")),
         Event::End(End::Failed { message, outage: true }) => Some(format!("outage: {message}")),
         Event::End(End::Failed { message, outage: false }) => Some(format!("failed: {message}")),
         Event::Limit { until, message } => {
@@ -284,11 +286,41 @@ fn a_session_is_continued() {
         text(&out).contains(r#""method":"session/resume""#) && text(&out).contains(r#""sessionId":"s-1""#)
     );
     let out = play(Kind::Acp, continued(), br#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}"#);
-    assert_eq!(end(&out), "failed: it cannot continue the session: it keeps none");
+    assert_eq!(end(&out), "no session: the program keeps none");
     let error = br#"{"id":1,"result":{}}
 {"id":2,"error":{"code":-32600,"message":"no rollout found"}}"#;
     let out = play(Kind::Codex, continued(), error);
-    assert_eq!(end(&out), "failed: it cannot continue the session: no rollout found");
+    assert_eq!(end(&out), "no session: no rollout found");
+    let out = play(Kind::Claude, continued(), &stream("claude-resume-unknown"));
+    assert!(end(&out).starts_with("no session: No conversation found"), "{}", end(&out));
+    let unknown = br#"{"type":"session.unknown","message":"gone"}"#;
+    assert_eq!(end(&play(Kind::Jsonl, continued(), unknown)), "no session: gone");
+    assert_eq!(end(&play(Kind::Jsonl, task(Approval::FailOnPrompt), unknown)), "nothing");
+}
+
+/// CONTRACT 22.27
+#[test]
+fn a_program_hears_whether_its_prompt_is_whole() {
+    for (is_delta, word) in [(false, "full"), (true, "delta")] {
+        let task = Task { is_delta, ..task(Approval::FailOnPrompt) };
+        let out = play(Kind::Jsonl, task, b"");
+        let text = String::from_utf8(out.writes.concat()).expect("UTF-8");
+        assert!(text.contains(&format!(r#""promptKind":"{word}""#)), "{text}");
+    }
+}
+
+#[test]
+fn a_session_that_is_continued_counts_each_turn_alone() {
+    for (name, wanted) in [
+        ("claude-resumed", usage(14, 7, 21, Some(0.000_138_9))),
+        ("codex-resumed", usage(11, 7, 18, None)),
+        // Its cost runs on, and began before.
+        ("acp-claude-gated-approved", usage(28, 14, 42, None)),
+    ] {
+        let continued = Task { session: Some("s-1".to_owned()), ..task(Approval::FailOnPrompt) };
+        let out = play(kind(name), continued, &stream(name));
+        assert_eq!(used(&out), wanted, "{name}");
+    }
 }
 
 #[test]

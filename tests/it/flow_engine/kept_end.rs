@@ -29,7 +29,11 @@ fn starts(host: &Repo) -> Vec<String> {
 
 /// Lets the hub refuse pushes of refs that begin like this as often as the file `refusals` beside it says.
 fn refuses(field: &Field, beginning: &str) -> String {
-    let hub = hub_of(field);
+    refuses_at(&hub_of(field), beginning)
+}
+
+/// The same at this hub.
+pub(crate) fn refuses_at(hub: &str, beginning: &str) -> String {
     let left = format!("{hub}.refusals");
     let script = format!(
         "#!/bin/sh\nleft=$(cat {left} 2>/dev/null || echo 0)\nwhile read -r old new name; do case $name in {beginning}*)\n\

@@ -116,6 +116,29 @@ fn a_new_session_begins_with_a_replay_if_the_recorded_one_does_not_fit() {
 
 /// CONTRACT 20.28
 #[test]
+fn a_program_that_forgot_its_session_begins_a_new_one_in_the_same_visit() {
+    let repo = Repo::new();
+    let forgets = format!(
+        "git=$(git rev-parse --git-common-dir); case $line in *sessionId*) [ ! -e \"$git/forgot\" ] || {{ rm \"$git/forgot\"; \
+         printf '%s\\n' \"$line\" >>\"$git/asked\"; echo '{{\"type\":\"session.unknown\"}}'; exit; }} ;; esac\n{REMEMBERS}"
+    );
+    speaker(&repo, "scripted", &forgets);
+    let run = start(&repo, &flow("implement", AGAIN));
+    repo.aynig_ok(["run", "--drain"]);
+    std::fs::write(repo.path.join(".git/forgot"), "").expect("a file");
+    visit_again(&repo, &run);
+    assert_eq!(continued(&repo), [false, true, false]);
+    assert_replayed(&repo, &run, "does not have the last session", &["do it", "answer 1"]);
+    assert!(
+        ended(&repo, &run)
+            .iter()
+            .filter(|step| step["id"] == "implement")
+            .all(|step| { step["outcome"] == "completed" })
+    );
+}
+
+/// CONTRACT 20.28
+#[test]
 fn another_version_of_the_provider_begins_a_new_session() {
     let repo = Repo::new();
     player(&repo, ("scripted", "claude"), "claude-gated-approved", &CLAUDE, ("", ""));

@@ -6,9 +6,12 @@ mod auto;
 mod carried;
 pub(crate) mod hand;
 mod hosts;
+mod kept;
 mod limits;
 mod loops;
 pub(super) mod people;
+mod sessions;
+mod telemetry;
 mod turns;
 mod waits;
 
@@ -83,8 +86,14 @@ impl Graph {
         nodes.into_iter().find(|node| node["alias"] == alias).expect("a node").clone()
     }
 
-    /// The events of these types, in their order.
+    /// The events of record of these types, in their order.
     pub(super) fn events(&self, types: &[&str]) -> Vec<Value> {
+        let all = self.journal(types).into_iter();
+        all.filter(|event| event["commit"].is_string()).collect()
+    }
+
+    /// The events of these types, with those that only this host saw.
+    pub(super) fn journal(&self, types: &[&str]) -> Vec<Value> {
         let lines = self.ok(&["events", "RUN", "--json"]);
         let events = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
         let events = events.map(|mut line| line["event"].take());

@@ -216,3 +216,25 @@ echo typed | "$AYNIG_BIN" orch handoff --to c --message - 2>&1; echo "stdin $?""
     assert_eq!(sent[0]["envelope"]["payload"]["message"], "typed\n");
     assert_eq!(sent[0]["envelope"]["fromNodeId"], graph.node("a")["id"]);
 }
+
+/// CONTRACT 22.5
+#[test]
+fn a_workspace_that_was_never_complete_is_made_anew() {
+    let hub = Repo::new();
+    let bare = hub.beside("hub.git");
+    let path = bare.to_str().expect("UTF-8");
+    hub.git(["clone", "-q", "--bare", ".", path]);
+    let graph = Graph::of(hosts::host(path, "first", "echo x >>file; echo done"), &["a"]);
+    graph.ok(&["chat", "RUN", "a", "Write it."]);
+    let mut killed = graph.repo.aynig_command();
+    killed.args(["run", "--drain"]).env("AYNIG_CRASH_AT", "ledger-written:kill:1");
+    killed.output().expect("it runs");
+    graph.repo.deserted();
+    let said = ["600", "700"].map(|offset| {
+        let mut later = graph.repo.aynig_command();
+        later.args(["run", "--drain"]).env("AYNIG_CLOCK_OFFSET_SECONDS", offset);
+        err(&later.output().expect("it runs"))
+    });
+    assert_eq!(graph.turns().last().map(String::as_str), Some("a completed"), "{said:?}");
+    graph.assert_read_once(0);
+}

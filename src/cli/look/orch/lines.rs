@@ -23,7 +23,7 @@ use crate::cli::ui::{BAD, CALL, CARE, FAINT, GOOD, STRONG, colour_if, coloured, 
 const TEXT: usize = 200;
 
 /// The places of an event that say in a few words what happened, the best first.
-const WORDS: [&str; 16] = [
+const WORDS: [&str; 18] = [
     "/message/content",
     "/content",
     "/delta",
@@ -32,6 +32,8 @@ const WORDS: [&str; 16] = [
     "/patch/label",
     "/artifact/name",
     "/tool/name",
+    "/result/output",
+    "/summary",
     "/resolution/status",
     "/status",
     "/outcome",
