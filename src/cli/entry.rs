@@ -22,7 +22,7 @@ use aynig::stop::survive_size_limit;
 use crate::cli::args::{Arguments, Verb};
 use crate::cli::exit::{Exit, render};
 use crate::cli::help::{complete, demo, manual};
-use crate::cli::look::{flow, log, logs, provider, status, wait};
+use crate::cli::look::{flow, graph_file, log, logs, provider, status, wait};
 use crate::cli::ui::logging;
 use crate::cli::ui::logging::Level;
 use crate::cli::ui::{panics, signals};
@@ -113,7 +113,8 @@ fn perform(variables: GitVariables, arguments: Arguments) -> Result<Exit, Error>
         Verb::Logs(options) => logs::run(&open()?, options),
         Verb::Workspace(options) => workspace::run(&open()?, options),
         Verb::Publish(options) => publish::run(&open()?, options),
-        Verb::Orch(options) => orch::run(&open()?, options),
+        Verb::Orch(options) if orch::needs_repository(options) => orch::run(&open()?, options),
+        Verb::Orch(options) => graph_file::run(&process, options),
         Verb::Provider(options) => provider::run(&open()?, options),
         Verb::Flow(options) if flow_runs::needs_repository(options) => flow_runs::run(&open()?, options),
         Verb::Flow(options) => flow::run(&process, options),

@@ -7,7 +7,7 @@
 use bstr::ByteSlice;
 
 use crate::contract::head::Head;
-use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName, StateName};
+use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName, RoleName, StateName};
 use crate::contract::manual::{ManualState, set_state_draft};
 use crate::contract::message::Message;
 use crate::contract::parking::not_before;
@@ -86,6 +86,8 @@ pub struct Driver<'a> {
     pub branch: BranchName,
     /// The length of its lease, in seconds.
     pub lease_seconds: u64,
+    /// The role whose runners alone take it. Only its first commit depends on it.
+    pub role: Option<String>,
 }
 
 impl Driver<'_> {
@@ -183,9 +185,13 @@ impl Driver<'_> {
             RunKind::Flow => FLOW_COMMANDS,
             RunKind::Graph => NODE_COMMANDS,
         };
-        let files = commands.map(|(state, verb)| (format!(".aynig/command/{state}"), script(verb)));
-        let written = self.repo.tree_of_programs(&files);
-        written.map_err(|error| Refusal::because("write the commands of the run", &error))
+        let because =
+            |error: &dyn std::error::Error| Refusal::because("write the commands of the run", error);
+        let role = self.role.as_ref().map(RoleName::parse).transpose().map_err(|error| because(&error))?;
+        let reserved = role.map(|role| format!(".aynig/roles/{role}/command"));
+        let directory = reserved.as_deref().unwrap_or(".aynig/command");
+        let files = commands.map(|(state, verb)| (format!("{directory}/{state}"), script(verb)));
+        self.repo.tree_of_programs(&files).map_err(|error| because(&error))
     }
 
     /// Whether a commit is a lease of this attempt.

@@ -124,6 +124,8 @@ pub struct Engine<'a> {
     pub approval_wait: Duration,
     /// How many turns without progress pause a graph: `aynig.stallRepeats`.
     pub stall_repeats: usize,
+    /// The pauses before a node tries again: `aynig.retryPause`.
+    pub pauses: Vec<Duration>,
     /// The providers of this host.
     pub providers: Box<Providers<'a>>,
     /// The command lines of validators: `aynig.validator.<name>`.

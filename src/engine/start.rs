@@ -105,6 +105,7 @@ impl Engine<'_> {
             replicate: replicate(self.repo, &order.place)?,
             status: RunStatus::Running,
             flow: Some(frozen),
+            reserve_role: false,
         };
         let driver = Driver {
             repo: self.repo,
@@ -113,6 +114,7 @@ impl Engine<'_> {
             kind: RunKind::Flow,
             branch: branch.clone(),
             lease_seconds: self.lease_seconds,
+            role: None,
         };
         if driver.known()?.is_some() {
             return Err(Refusal::new(
@@ -160,6 +162,7 @@ impl Engine<'_> {
             kind: ledger.tip().state.run.kind,
             branch,
             lease_seconds: self.lease_seconds,
+            role: None,
         }
     }
 
@@ -221,5 +224,6 @@ fn node(label: &str) -> Result<NodeSpec, Refusal> {
         capabilities: None,
         permissions: None,
         limits: Limits::default(),
+        reserve_role: false,
     })
 }

@@ -211,6 +211,24 @@ impl<'a> Fields<'a> {
         read
     }
 
+    /// A number above 0.
+    pub(crate) fn cost(self, name: &str, notes: &mut Notes) -> Option<f64> {
+        let node = self.get(name)?;
+        let read = match &node.value {
+            Value::Number(text) => text.parse().ok().filter(|cost: &f64| cost.is_finite() && *cost > 0.0),
+            Value::Refused => return None,
+            _ => None,
+        };
+        if read.is_none() {
+            notes.fault(
+                node.at,
+                format!("this is no value of `{name}`"),
+                "write a number above 0, as in 2.50",
+            );
+        }
+        read
+    }
+
     /// A duration in seconds.
     pub(crate) fn seconds(self, name: &str, notes: &mut Notes) -> Option<u64> {
         let node = self.get(name)?;

@@ -32,7 +32,7 @@ pub mod base;
 pub mod document;
 pub mod due;
 pub mod fault;
-mod fields;
+pub(crate) mod fields;
 pub mod graph;
 pub(crate) mod members;
 pub mod operations;

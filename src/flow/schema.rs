@@ -16,7 +16,7 @@ pub fn text() -> String {
 }
 
 /// An object with these fields and no others. A name that ends with `!` must be there.
-fn object(what: &str, fields: &[(&str, Value)]) -> Value {
+pub(crate) fn object(what: &str, fields: &[(&str, Value)]) -> Value {
     let name = |field: &str| field.trim_end_matches('!').to_owned();
     let needed: Vec<String> =
         fields.iter().filter(|(field, _)| field.ends_with('!')).map(|(field, _)| name(field)).collect();
@@ -31,11 +31,11 @@ fn object(what: &str, fields: &[(&str, Value)]) -> Value {
     })
 }
 
-fn text_of(what: &str) -> Value {
+pub(crate) fn text_of(what: &str) -> Value {
     json!({ "description": what, "type": "string" })
 }
 
-fn flag(what: &str) -> Value {
+pub(crate) fn flag(what: &str) -> Value {
     json!({ "description": what, "type": "boolean" })
 }
 
@@ -43,7 +43,7 @@ fn number(what: &str, least: u64, most: u64) -> Value {
     json!({ "description": what, "type": "integer", "minimum": least, "maximum": most })
 }
 
-fn seconds(what: &str) -> Value {
+pub(crate) fn seconds(what: &str) -> Value {
     json!({ "description": what, "$ref": "#/$defs/duration" })
 }
 
@@ -51,13 +51,13 @@ fn texts(what: &str) -> Value {
     json!({ "description": what, "type": "array", "items": { "type": "string" } })
 }
 
-fn words<T>(what: &str, table: &[(&str, T)]) -> Value {
+pub(crate) fn words<T>(what: &str, table: &[(&str, T)]) -> Value {
     let words: Vec<&str> = table.iter().map(|(word, _)| *word).collect();
     json!({ "description": what, "enum": words })
 }
 
 /// A text that is not blank.
-fn filled(what: &str) -> Value {
+pub(crate) fn filled(what: &str) -> Value {
     json!({ "description": what, "type": "string", "pattern": "\\S" })
 }
 
@@ -98,6 +98,17 @@ fn durations() -> String {
         .map(|(unit, length)| format!("({}{unit})?", up_to(MAX_SECONDS / length)))
         .collect();
     format!("^({}|{})$", up_to(MAX_SECONDS), parts.concat())
+}
+
+/// The definition of `duration`, which [`seconds`] refers to.
+pub(crate) fn duration() -> Value {
+    json!({
+        "description": "Seconds, or a text such as 90s, 10m or 2h.",
+        "anyOf": [
+            { "type": "integer", "minimum": 1, "maximum": MAX_SECONDS },
+            { "type": "string", "pattern": durations(), "not": { "pattern": "^[0wdhms]*$" } },
+        ],
+    })
 }
 
 fn ignored() -> Value {
@@ -189,13 +200,7 @@ fn defs() -> Value {
     let steps: Vec<Value> =
         OPCODES.iter().map(|(word, _)| json!({ "$ref": format!("#/$defs/{word}") })).collect();
     let mut defs = json!({
-        "duration": {
-            "description": "Seconds, or a text such as 90s, 10m or 2h.",
-            "anyOf": [
-                { "type": "integer", "minimum": 1, "maximum": MAX_SECONDS },
-                { "type": "string", "pattern": durations(), "not": { "pattern": "^[0wdhms]*$" } },
-            ],
-        },
+        "duration": duration(),
         "name": { "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" },
         "prompt": {
             "description": "A text; one word that ends in .md is a path of the base commit, and NAME.vN is .aynig/prompts/NAME.vN.md of it.",
@@ -418,4 +423,4 @@ fn approvers() -> Value {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

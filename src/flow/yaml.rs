@@ -59,8 +59,18 @@ pub(crate) struct Entry {
     pub(crate) value: Node,
 }
 
+/// The kind of a file: the word for what it describes, and the command that prints its schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kind {
+    pub(crate) word: &'static str,
+    pub(crate) schema: &'static str,
+}
+
+/// A flow file.
+pub(crate) const FLOW: Kind = Kind { word: "flow", schema: "aynig flow schema" };
+
 /// Parses a file. Returns `None` after a fault that makes the rest unreadable.
-pub(crate) fn parse(bytes: &[u8], notes: &mut Notes) -> Option<Node> {
+pub(crate) fn parse(bytes: &[u8], kind: Kind, notes: &mut Notes) -> Option<Node> {
     let text = decode(bytes, notes)?;
     let options = granit_parser::options! {
         disallow_directives: true,
@@ -69,7 +79,7 @@ pub(crate) fn parse(bytes: &[u8], notes: &mut Notes) -> Option<Node> {
         flow_nesting_limit: MAX_DEPTH,
         block_nesting_limit: MAX_DEPTH,
     };
-    let mut tree = Tree::default();
+    let mut tree = Tree { word: kind.word, open: Vec::new(), root: None, braced: None };
     for event in Parser::new_from_str_with_options(text, options) {
         match event {
             Ok((event, span)) => tree.take(event, span, notes)?,
@@ -84,7 +94,8 @@ pub(crate) fn parse(bytes: &[u8], notes: &mut Notes) -> Option<Node> {
     }
     if tree.root.is_none() {
         let at = Place { line: 1, column: 1 };
-        notes.fault(at, "the file is empty", "write a flow; `aynig flow schema` describes its fields");
+        let instead = format!("write a {}; `{}` describes its fields", kind.word, kind.schema);
+        notes.fault(at, "the file is empty", instead);
     }
     tree.root
 }
@@ -115,7 +126,7 @@ fn first_tab(text: &str, at: Place) -> Place {
 fn decode<'a>(bytes: &'a [u8], notes: &mut Notes) -> Option<&'a str> {
     let start = Place { line: 1, column: 1 };
     if bytes.len() > MAX_BYTES {
-        notes.fault(start, "the file is longer than 1 MiB", "move long prompts to files of their own");
+        notes.fault(start, "the file is longer than 1 MiB", "move long texts to files of their own");
         return None;
     }
     let text = match std::str::from_utf8(bytes) {
@@ -166,8 +177,9 @@ enum Key {
 }
 
 /// The tree, as it grows.
-#[derive(Default)]
 struct Tree {
+    /// The word for what the file describes.
+    word: &'static str,
     open: Vec<Open>,
     root: Option<Node>,
     /// Two opening braces without quotes, which were refused: how many lists and maps are around, and where they are.
@@ -180,23 +192,23 @@ impl Tree {
         let at = place(&span.start);
         if event.tag().is_some() {
             let at = span.tag_span().map_or(at, |tag| place(&tag.start));
-            notes.fault(at, "a flow file has no tags (`!`)", "remove it, or put the text in quotes");
+            let what = format!("a {} file has no tags (`!`)", self.word);
+            notes.fault(at, what, "remove it, or put the text in quotes");
         }
         match event {
             Event::DocumentStart(..) if self.root.is_some() => {
-                notes.fault(at, "a second document begins here", "write one flow in a file");
+                let instead = format!("write one {} in a file", self.word);
+                notes.fault(at, "a second document begins here", instead);
                 return None;
             }
             Event::Alias(_) | Event::UnresolvedAlias(_) => {
-                notes.fault(
-                    at,
-                    "a flow file has no aliases (`*`)",
-                    "write the value again, or put the text in quotes",
-                );
+                let what = format!("a {} file has no aliases (`*`)", self.word);
+                notes.fault(at, what, "write the value again, or put the text in quotes");
                 self.add(Node { at, value: Value::Refused }, notes);
             }
             Event::Anchor(..) => {
-                notes.fault(at, "a flow file has no anchors (`&`)", "remove it, or put the text in quotes");
+                let what = format!("a {} file has no anchors (`&`)", self.word);
+                notes.fault(at, what, "remove it, or put the text in quotes");
             }
             Event::Scalar(text, style, ..) => {
                 let value = match style {
@@ -305,7 +317,7 @@ mod tests {
 
     fn read(text: &[u8]) -> (Option<Node>, Vec<String>) {
         let mut notes = Notes::default();
-        let node = parse(text, &mut notes);
+        let node = parse(text, FLOW, &mut notes);
         (node, notes.sorted().iter().map(ToString::to_string).collect())
     }
 

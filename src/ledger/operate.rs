@@ -118,7 +118,7 @@ impl<'r> Ledger<'r> {
                     place,
                     run: new.id,
                     tip,
-                    rules: Rules::default(),
+                    rules: rules(repo)?,
                     masks,
                     contents: BTreeMap::new(),
                 })
@@ -140,7 +140,7 @@ impl<'r> Ledger<'r> {
         let base = base.filter(|_| has_base(&tip.state.run.base_sha));
         bring(repo, &place, &tip.state.run, base.as_slice())?;
         let masks = Masks::of(repo, &tip.state.run.base_sha)?;
-        Ok(Self { repo, place, run, tip, rules: Rules::default(), masks, contents: BTreeMap::new() })
+        Ok(Self { repo, place, run, tip, rules: rules(repo)?, masks, contents: BTreeMap::new() })
     }
 
     /// The newest operation that is known.
@@ -403,6 +403,16 @@ impl<'r> Ledger<'r> {
         let mut commits = history.map_while(Result::ok);
         commits.find(|commit| message::op_of(&commit.message) == Some(op)).map(|commit| commit.id)
     }
+}
+
+/// The bounds that the settings here give: `aynig.maxUnread`.
+fn rules(repo: &Repo) -> Result<Rules, LedgerError> {
+    let Some(text) = repo.config("aynig.maxUnread") else { return Ok(Rules::default()) };
+    let read = text.parse().ok().filter(|most| (1..=10_000).contains(most));
+    let max_unread = read.ok_or_else(|| {
+        LedgerError::Masks(format!("aynig.maxUnread = {text}: write a number of 1 to 10000"))
+    })?;
+    Ok(Rules { max_unread })
 }
 
 /// The state of a run as it is known here. The place of decision is not asked.

@@ -48,6 +48,13 @@ impl Edge {
     }
 }
 
+/// Whether both ends of an edge may send. Work goes down from an orchestrator, and reports come up: these are two edges.
+#[must_use]
+pub fn is_bidirectional(from_role: &str, to_role: &str, wanted: Option<bool>) -> bool {
+    let (_, _, by_roles) = defaults(from_role, to_role);
+    by_roles && wanted.unwrap_or(true)
+}
+
 /// Type, label and direction of an edge, by the roles at its ends.
 #[must_use]
 pub fn defaults(from_role: &str, to_role: &str) -> (EdgeType, &'static str, bool) {

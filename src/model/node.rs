@@ -356,4 +356,7 @@ pub struct NodeConfig {
     pub permissions: Permissions,
     /// Messages that mean a reset when they stand alone.
     pub reset_commands: Vec<String>,
+    /// Whether only runners of its role take its turns, as it was decided when it was made.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reserve_role: bool,
 }

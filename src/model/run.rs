@@ -384,6 +384,9 @@ patched! {
         /// Why it is paused without a person. Of a graph.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         halted: Option<Halted>,
+        /// Whether only runners of its role take the turns of a node.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        reserve_role: bool,
     }
     open {
         /// Its status.

@@ -10,10 +10,8 @@ use crate::engine::attempt::Attempt;
 pub use crate::engine::attempt::Ended;
 pub use crate::engine::control::{Granted, Reply, Wish};
 pub use crate::engine::start::{Order, Started};
-use crate::flow::base::{MAX_FILE, paths, script_directories};
 use crate::flow::document::Flow;
 use crate::git::Repo;
-use crate::git::objects::revspec::Content;
 use crate::ledger::Place;
 use crate::stop::Stop;
 use crate::supervise::Watchdog;
@@ -42,6 +40,7 @@ pub fn open<'a>(
         lease_seconds: settings.orch_lease_seconds,
         approval_wait: Duration::from_secs(settings.approval_wait_seconds),
         stall_repeats: usize::try_from(settings.stall_repeats).unwrap_or(usize::MAX),
+        pauses: settings.retry_pause,
         providers: Box::new(|name| settings::providers::here(repo, name)),
         validators: settings::lines::validators(repo)?,
         evaluators: settings::lines::evaluators(repo)?,
@@ -75,80 +74,6 @@ pub fn attempt(repo: &Repo) -> Result<Attempt, Error> {
     let trigger = trigger.and_then(|hash| CommitId::parse_hex(hash.as_bytes())).ok_or_else(outside)?;
     let id = outer.run.ok_or_else(outside)?.to_string();
     Ok(Attempt { branch: outer.branch, id, trigger, remote: outer.remote })
-}
-
-/// The commands of a driver, which a ref that commands are taken from must have.
-const DRIVEN: [&str; 2] = [".aynig/command/flow-step", ".aynig/command/stalled"];
-
-/// Refuses a flow that does not come from the ref that commands are taken from here (`aynig.commandsFrom`): the file, the
-/// prompts and scripts that it names, and the commands of the driver must be there (CONTRACT 20.27).
-pub fn check_trust(
-    repo: &Repo,
-    remote: Option<&RemoteName>,
-    (file, bytes): (&Path, &[u8]),
-    flow: &Flow,
-    base: CommitId,
-) -> Result<(), Error> {
-    let Some(name) = settings::trust(repo)?.commands_from else { return Ok(()) };
-    let trusted = repo.commit_named(&name, remote);
-    let trusted =
-        trusted.map_err(|error| Error::setup(format!("aynig.commandsFrom: {error}; nothing was started")))?;
-    let at = |commit, path: &str| {
-        let found = repo.content_at(commit, path, MAX_FILE);
-        found.map_err(|error| Error::because(&format!("read {path}"), &error))
-    };
-    let refused = |what: String| {
-        Error::setup(format!("{what}, and aynig.commandsFrom is {name}: nothing was started"))
-            .hint(format!("commit it there, or start the flow where commands are not taken from {name}"))
-    };
-    for path in DRIVEN {
-        if !matches!(at(trusted, path)?, Some(Content::File { executable: true, .. })) {
-            return Err(refused(format!("{name} has no program {path}")));
-        }
-    }
-    let inside = file.canonicalize().ok();
-    let inside = inside.as_deref().and_then(|file| file.strip_prefix(repo.top()).ok()).and_then(Path::to_str);
-    let same = match inside {
-        Some(path) => {
-            matches!(at(trusted, path)?, Some(Content::File { bytes: found, .. }) if found == bytes)
-        }
-        None => false,
-    };
-    if !same {
-        return Err(refused(format!("{} is not a file of {name}", file.display())));
-    }
-    for path in paths(flow) {
-        if at(trusted, &path)? != at(base, &path)? {
-            return Err(refused(format!("{path} of the base differs from the one of {name}")));
-        }
-    }
-    if let Some(path) = beside_scripts(repo, flow, [trusted, base])? {
-        let what =
-            format!("{path} of the base differs from the one of {name}, and is beside a script of the flow");
-        return Err(refused(what));
-    }
-    Ok(())
-}
-
-/// The first file that differs between two commits and comes along with a script of a flow (CONTRACT 20.17).
-fn beside_scripts(repo: &Repo, flow: &Flow, commits: [CommitId; 2]) -> Result<Option<String>, Error> {
-    let directories = script_directories(flow);
-    if directories.is_empty() {
-        return Ok(None);
-    }
-    let because =
-        |error: &dyn std::error::Error| Error::because("compare the base with the trusted ref", error);
-    let tree = |commit| repo.commit(commit).map(|commit| commit.tree).map_err(|error| because(&error));
-    let differing =
-        repo.differences(tree(commits[0])?, tree(commits[1])?).map_err(|error| because(&error))?;
-    let comes_along = |path: &str| {
-        directories.iter().any(|directory| match directory.as_str() {
-            "" => !path.contains('/'),
-            above => path.strip_prefix(above).is_some_and(|rest| rest.starts_with('/')),
-        })
-    };
-    let mut paths = differing.iter().map(|one| one.path.to_string());
-    Ok(paths.find(|path| comes_along(path)))
 }
 
 /// The values of a flow's inputs: those that are given as `NAME=VALUE`, or `NAME=@FILE`, and the defaults.

@@ -1,73 +1,67 @@
-//! Graphs for front ends: names of nodes, texts of roles, and the operations on them.
+//! Graphs for front ends: names of nodes, and the operations on them.
 
 use std::io::Read;
 
 use crate::contract::ids::CommitId;
 use crate::engine::Engine;
-pub use crate::engine::graph::start::Made;
-use crate::engine::graph::start::NewGraph;
-use crate::flow::base::MAX_FILE;
 use crate::git::Repo;
-use crate::git::objects::revspec::Content;
-use crate::ledger::{Ledger, Place};
+use crate::ledger::Ledger;
 use crate::model::decide::{Command, Decided, EdgeSpec, RunEdit};
+use crate::model::edge::{EdgeType, is_bidirectional};
 use crate::model::ids::{Alias, NodeId, RunId};
 use crate::model::message::MAX_MESSAGE;
-use crate::model::run::{GlobalMode, Limits, Mode, RunStatus};
+use crate::model::run::RunStatus;
 use crate::model::state::State;
 
 use super::error::{Error, Kind};
 use super::inside::persons_only;
-use super::limits::{Of, limits};
+use super::templates;
 
-/// The directory of role texts in the base commit.
-const TEMPLATES: &str = ".aynig/templates/";
-
-/// Makes a graph without nodes, with these limits.
-pub fn create(
-    engine: &Engine<'_>,
-    place: Place,
-    (label, given): (&str, &[String]),
-    base: (String, CommitId),
-) -> Result<Made, Error> {
-    persons_only("making a run")?;
-    let new = NewGraph {
-        label: label.to_owned(),
-        base,
-        mode: Mode::Interactive,
-        global_mode: GlobalMode::Implementation,
-        done_when: None,
-        limits: limits(Limits::default(), Of::Run, given)?,
-        place,
-    };
-    Ok(engine.make_graph(&new, &|_, _| Ok(Vec::new()))?)
+/// The text of a role for a node of a run with this base, if there is one.
+pub(super) fn role_text(repo: &Repo, base: &str, role: &str) -> Result<Option<String>, Error> {
+    let named = CommitId::parse_hex(base.as_bytes());
+    let base = named.ok_or_else(|| Error::failed(format!("the base {base} of the run is no commit")))?;
+    templates::for_node(repo, base, role)
 }
 
-/// The text of a role: `.aynig/templates/<role>.md` of the base commit, if it has one.
-pub(super) fn role_text(repo: &Repo, base: &str, role: &str) -> Result<Option<String>, Error> {
-    let is_plain =
-        !role.is_empty() && role.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
-    if !is_plain {
-        let message =
-            format!("--role {role:?}: a role is written with letters, digits, - and _; nothing was changed");
-        return Err(Error::usage(message));
-    }
-    let Some(base) = CommitId::parse_hex(base.as_bytes()) else { return Ok(None) };
-    let path = format!("{TEMPLATES}{role}.md");
-    match repo.content_at(base, &path, MAX_FILE) {
-        Ok(Some(Content::File { bytes, .. })) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
-        Ok(_) => Ok(None),
-        Err(error) => Err(Error::because(&format!("read {path}"), &error)),
-    }
+/// An edge as a command line has it. `None` follows from the roles at its ends.
+#[derive(Debug, Clone, Copy)]
+pub struct Edge<'a> {
+    /// The sender.
+    pub from: &'a str,
+    /// The receiver.
+    pub to: &'a str,
+    /// Its type.
+    pub edge_type: Option<EdgeType>,
+    /// A text for people.
+    pub label: Option<&'a str>,
+    /// Whether the receiver may send as well.
+    pub bidirectional: Option<bool>,
 }
 
 /// Makes an edge.
-pub fn add_edge(engine: &Engine<'_>, run: RunId, from: &str, to: &str) -> Result<Decided, Error> {
+pub fn add_edge(engine: &Engine<'_>, run: RunId, edge: &Edge<'_>) -> Result<Decided, Error> {
     persons_only("making an edge")?;
     let mut ledger = engine.graph(run)?;
     let state = &ledger.tip().state;
-    let (from, to) = (node(state, from)?, node(state, to)?);
-    let spec = EdgeSpec { id: None, from, to, edge_type: None, label: None, bidirectional: None };
+    let (from, to) = (node(state, edge.from)?, node(state, edge.to)?);
+    let role = |id: NodeId| state.nodes[&id].role_template.as_str();
+    if edge.bidirectional == Some(true) && !is_bidirectional(role(from), role(to), edge.bidirectional) {
+        let message = "an edge from or to an orchestrator has one direction; nothing was changed";
+        let slug = &state.run.slug;
+        return Err(Error::usage(message).hint(format!(
+            "make two: `aynig orch edge add {slug} {} {}`, and one the other way",
+            edge.from, edge.to
+        )));
+    }
+    let spec = EdgeSpec {
+        id: None,
+        from,
+        to,
+        edge_type: edge.edge_type,
+        label: edge.label.map(str::to_owned),
+        bidirectional: edge.bidirectional,
+    };
     operate(engine, &mut ledger, Command::AddEdge(spec))
 }
 

@@ -5,6 +5,7 @@
 
 pub mod app;
 pub mod approvals;
+pub mod artifacts;
 pub mod authority;
 pub mod cancel;
 pub mod declare;
@@ -12,6 +13,7 @@ pub mod engine;
 pub mod error;
 pub mod flow;
 pub mod flows;
+pub mod graph_new;
 pub mod graph_runs;
 pub mod graphs;
 pub mod hand;
@@ -32,6 +34,8 @@ pub mod runs;
 pub mod settings;
 pub mod status;
 pub mod target;
+pub mod templates;
+pub mod trust;
 pub mod view;
 pub mod wait;
 mod work;

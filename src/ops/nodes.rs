@@ -1,10 +1,13 @@
 //! A person's verbs about one node: make, set, start, stop, interrupt, reset, remove.
 
+use std::collections::BTreeSet;
+
 use crate::engine::Engine;
 use crate::engine::graph::gate::cannot_ask;
 use crate::engine::graph::steer::RemovedNode;
 use crate::model::decide::{Command, Decided, NodeEdit, NodeSpec, Steer};
-use crate::model::ids::{ProviderName, RunId};
+use crate::model::event::Body;
+use crate::model::ids::{Alias, ProviderName, RunId};
 use crate::model::node::{Capabilities, CliPermissions, EdgeManagement, Permissions};
 use crate::model::run::Limits;
 use crate::workspace::refusal::Why;
@@ -13,6 +16,7 @@ use super::error::Error;
 use super::graphs::{alias, node, operate, role_text};
 use super::inside::persons_only;
 use super::limits::{Of, limits};
+use super::trust;
 
 /// Settings of a node, in the words of a command line. `None` is the default of a new node, and leaves a known one as it is.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,28 +39,74 @@ pub struct Settings<'a> {
     pub capabilities: &'a [String],
     /// Its bounds, as `NAME=NUMBER` or `NAME=none`.
     pub limits: &'a [String],
+    /// Whether only runners of its role take its turns. Of a known node this stays as it is.
+    pub reserve_role: bool,
 }
 
-/// Makes a node.
-pub fn add(engine: &Engine<'_>, run: RunId, named: &str, settings: &Settings<'_>) -> Result<Decided, Error> {
+/// A node that was made.
+#[derive(Debug)]
+pub struct Added {
+    /// The run with it.
+    pub decided: Decided,
+    /// Its alias.
+    pub alias: Alias,
+    /// What this host lacks for it, in words.
+    pub lacks: Option<String>,
+    /// Whether its role has no text.
+    pub is_textless: bool,
+}
+
+/// Makes a node. Without a name its alias is made from the label.
+pub fn add(
+    engine: &Engine<'_>,
+    run: RunId,
+    named: Option<&str>,
+    settings: &Settings<'_>,
+) -> Result<Added, Error> {
     persons_only("making a node")?;
     let mut ledger = engine.graph(run)?;
-    let alias = alias(named)?;
+    let Some(label) = settings.label.or(named) else {
+        return Err(Error::usage("a node has an alias, or a label that makes one; nothing was changed")
+            .hint("`aynig orch node add RUN ALIAS …`, or `… --label TEXT`"));
+    };
+    let alias = named.map(alias).transpose()?;
     let role = settings.role.unwrap_or_default();
     let permissions = permissions(Permissions::default(), settings);
-    can_ask(engine, permissions.cli_permissions_mode, settings.provider.unwrap_or_default())?;
+    let named = settings.provider.unwrap_or_default();
+    can_ask(engine, permissions.cli_permissions_mode, named)?;
+    let state = &ledger.tip().state;
+    let role_text = role_text(engine.repo, &state.run.base_sha, role)?;
+    let reserved = settings.reserve_role || state.run.reserve_role;
+    trust::check_graph(engine.repo, None, &BTreeSet::from([reserved.then_some(role)]))?;
+    let is_textless = role_text.is_none();
     let spec = NodeSpec {
-        label: settings.label.unwrap_or(named).to_owned(),
-        alias: Some(alias),
-        role_text: role_text(engine.repo, &ledger.tip().state.run.base_sha, role)?,
+        label: label.to_owned(),
+        alias,
+        role_text,
         role_template: role.to_owned(),
-        provider: provider(settings.provider.unwrap_or_default())?,
+        provider: provider(named)?,
         model: settings.model.filter(|model| !model.is_empty()).map(str::to_owned),
         capabilities: Some(capabilities(Capabilities::of_role(role), settings)?),
         permissions: Some(permissions),
         limits: limits(Limits::default(), Of::Node, settings.limits)?,
+        reserve_role: settings.reserve_role,
     };
-    operate(engine, &mut ledger, Command::AddNode(Box::new(spec)))
+    let decided = operate(engine, &mut ledger, Command::AddNode(Box::new(spec)))?;
+    let made = decided.events.iter().find_map(|event| match &event.body {
+        Body::NodeCreated(created) => Some(created.patch.alias.clone()),
+        _ => None,
+    });
+    // Without events it had landed before: it is the newest one.
+    let newest = || decided.state.nodes.values().max_by_key(|node| node.number);
+    let alias = made.or_else(|| newest().map(|node| node.alias.clone()));
+    let alias = alias.ok_or_else(|| Error::failed("the node was made and removed at once"))?;
+    Ok(Added { decided, alias, lacks: of_host(engine, named), is_textless })
+}
+
+/// What this host lacks to run a provider. Another host may have it.
+pub(super) fn of_host(engine: &Engine<'_>, provider: &str) -> Option<String> {
+    let why = (engine.providers)(provider).err()?;
+    Some(format!("{why}; its turns are left to other hosts"))
 }
 
 /// Refuses a gated node whose program on this host cannot ask. Another host may have another program of that name, so one

@@ -11,9 +11,6 @@ use crate::model::run::RunStatus;
 use crate::model::state::State;
 use crate::model::time::Timestamp;
 
-/// The pauses after the first failed turn and after each later one, unless `aynig.retryPause` sets them.
-pub const PAUSES: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(10)];
-
 /// The due act of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Due {
@@ -49,7 +46,7 @@ pub enum Rest {
     Nothing,
 }
 
-/// The due act of a node now.
+/// The due act of a node now. `pauses` are those after the first failed turn and after each later one.
 #[must_use]
 pub fn due(state: &State, id: NodeId, now: Timestamp, pauses: &[Duration]) -> Due {
     let Some(node) = state.nodes.get(&id) else { return Due::Rest(Rest::Removed) };
@@ -133,6 +130,9 @@ mod tests {
             trace: None,
         }))
     }
+
+    /// The pauses of tests.
+    const PAUSES: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(10)];
 
     /// The due act long after everything.
     fn now(bench: &Bench, node: NodeId) -> Due {

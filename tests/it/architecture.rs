@@ -10,7 +10,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
     ("contract", &[]),
     ("model", &[]),
     ("flow", &["model", "contract"]),
-    ("orch", &["model", "contract"]),
+    ("orch", &["flow", "model", "contract"]),
     ("clock", &[]),
     ("crashpoint", &[]),
     ("session", &[]),
@@ -120,6 +120,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
         &[
             "ops",
             "flow",
+            "orch",
             "engine",
             "provider",
             "publish",

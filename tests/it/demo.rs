@@ -218,3 +218,54 @@ fn a_flow_whatever_the_user_has_configured() {
     assert_eq!(files_below(&home), [home.join(".gitconfig")]);
     assert_flow_shown(room, &path.join("here"), &output);
 }
+
+#[test]
+fn a_graph_from_its_file_to_its_end() {
+    let (room, path) = room();
+    let began = Instant::now();
+    let output = demo(&path, &["--orchestration", "deep/here"]);
+    assert!(began.elapsed() < Duration::from_secs(60), "under a minute");
+    let made: Vec<_> = std::fs::read_dir(&path).expect("the room").flatten().collect();
+    assert_eq!(made.len(), 1, "nothing is made elsewhere: {made:?}");
+    let text = out(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}{}", err(&output));
+    assert!(text.lines().count() < 110, "{text}");
+    let place = path.join("deep/here");
+    let project = place.join("project");
+    assert_in_order(
+        &text,
+        &[
+            &format!("A repository to look at: {}\n", project.display()),
+            "\n$ cat pair.yaml\n",
+            "\n$ aynig orch check pair.yaml\n",
+            "\n$ aynig orch run create --from pair.yaml\n",
+            "\n$ aynig orch chat ",
+            "\n$ aynig run --drain\n",
+            "\n$ aynig orch approvals\n",
+            "bin/count",
+            "\n$ aynig orch approve ",
+            "\n$ aynig run --drain\n",
+            "\n$ aynig orch show ",
+            "\n$ aynig orch events ",
+            "bin/count counts lines.",
+            "count: wanted 3, got 2",
+            "bin/count now counts words.",
+            "\n$ git diff main work/",
+            "+# count: see tests/count\n",
+            "\n$ aynig orch run complete ",
+            "\nNext:\n",
+            "aynig orch artifact list ",
+            &format!("rm -r {}", place.display()),
+        ],
+    );
+    let repo = Repo { room, path: project };
+    let driver = repo.git(["for-each-ref", "--format=%(refname:short)", "refs/heads/run/*/ada"]);
+    assert_eq!(repo.state(&driver), "orch-idle");
+    let work = driver.replacen("run/", "work/", 1);
+    assert!(repo.show(&format!("{work}:bin/count")).contains("NF"), "the second attempt");
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    let slug = driver.split('/').nth(1).expect("a slug");
+    let said = out(&repo.aynig_ok(["orch", "events", slug, "--type", "message.assistant.final"]));
+    assert!(said.lines().last().expect("a line").contains("I accept it"), "{said}");
+    repo.aynig_ok(["orch", "doctor", slug]);
+}

@@ -170,6 +170,32 @@ fn the_guide_to_flows_works_as_written() {
 }
 
 #[test]
+fn a_graph_works_as_written() {
+    let (repo, output) = performed("## Graphs", "pair");
+    let said = told(&output);
+    for words in [
+        "pair.yaml: 2 nodes, 1 edge, 0 warnings",
+        "I have read it.",
+        "Please look at greeting.txt.",
+        "prompt.full.txt",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert!(said.contains("Hello, world.\nHello, world."), "{said}");
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+}
+
+#[test]
+fn its_graph_has_no_fault() {
+    let about = section(&readme(), "### `aynig orch run create`");
+    let rest = about.split_once("```yaml\n").expect("an example").1;
+    let repo = Repo::new();
+    repo.write("pair.yaml", rest.split_once("```").expect("its end").0);
+    let checked = repo.aynig_ok(["orch", "check", "pair.yaml"]);
+    assert!(err(&checked).contains("pair.yaml: 2 nodes, 1 edge, 0 warnings"), "{}", told(&checked));
+}
+
+#[test]
 fn its_flow_has_no_fault() {
     let about = section(&readme(), "### `aynig flow check");
     let rest = about.split_once("```yaml\n").expect("an example").1;

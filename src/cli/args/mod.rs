@@ -22,6 +22,8 @@ mod flow_runs;
 mod land;
 mod look;
 mod orch;
+mod orch_artifacts;
+mod orch_graphs;
 mod orch_hand;
 mod orch_nodes;
 mod parse;
@@ -43,10 +45,14 @@ pub(crate) use crate::cli::args::flow_runs::{FlowList, FlowOne};
 pub(crate) use crate::cli::args::land::Land;
 pub(crate) use crate::cli::args::look::{Log, Logs, Status};
 pub(crate) use crate::cli::args::orch::{
-    Orch, OrchChat, OrchCreate, OrchEdgeVerb, OrchEvents, OrchRunSet, OrchRunVerb, OrchVerb, Phase, RunMode,
+    Orch, OrchChat, OrchEdgeVerb, OrchEvents, OrchRunSet, OrchRunVerb, OrchVerb, Phase, RunMode,
+};
+pub(crate) use crate::cli::args::orch_graphs::{
+    Carries, OrchCreate, OrchEdgeAdd, OrchTemplate, OrchTemplateVerb,
 };
 pub(crate) use crate::cli::args::orch_hand::{
-    Expects, Keeps, OrchArtifactAdd, OrchArtifactVerb, OrchDone, OrchHandoff, OrchRoster, OrchSpawn,
+    Expects, Keeps, OrchArtifact, OrchArtifactAdd, OrchArtifactVerb, OrchDone, OrchHandoff, OrchRoster,
+    OrchSpawn,
 };
 pub(crate) use crate::cli::args::orch_nodes::{
     Manages, NodeSettings, OneNode, OrchNode, OrchNodeVerb, Permits,
@@ -193,6 +199,10 @@ pub(crate) struct Demo {
     /// Run a flow instead: an agent, tests, a planner and a person's approval, with scripts in the place of agent and planner
     #[arg(long)]
     pub(crate) flow: bool,
+
+    /// Run a graph instead: an agent that writes, one that reviews, and a person's approval, with a script in the place of both
+    #[arg(long, conflicts_with = "flow")]
+    pub(crate) orchestration: bool,
 
     /// Where to make the repository: a directory that is empty or does not exist [default: a temporary one]
     #[arg(value_name = "DIR")]

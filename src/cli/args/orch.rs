@@ -2,6 +2,7 @@
 
 use clap::{ArgAction, Args, Subcommand};
 
+use super::orch_graphs::{OrchCheck, OrchCreate, OrchEdgeAdd, OrchTemplate};
 use super::orch_hand::{OrchArtifact, OrchDone, OrchHandoff, OrchRoster, OrchSpawn};
 use super::orch_nodes::OrchNode;
 
@@ -61,6 +62,12 @@ pub(crate) enum OrchVerb {
     Doctor(OneRun),
     /// Make the files of a run anew from its ledger; what only this host saw of it is gone then
     Rebuild(OneRun),
+    /// Report all faults of a graph file at once, each with line and column
+    Check(OrchCheck),
+    /// Print the JSON Schema of graph files, with which editors complete them
+    Schema,
+    /// Texts of roles
+    Template(OrchTemplate),
     /// Carry out the turn of a node that is due; only the command of a driver calls it
     #[command(hide = true)]
     Turn,
@@ -83,7 +90,7 @@ pub(crate) struct OrchRun {
 pub(crate) enum OrchRunVerb {
     /// List all runs
     List,
-    /// Make a graph without nodes
+    /// Make a graph: without nodes, or with those of a file
     Create(OrchCreate),
     /// Let nodes begin no further turn; those under way are ended
     Pause(OneRun),
@@ -149,22 +156,6 @@ pub(crate) enum Phase {
     Implementation,
 }
 
-/// `aynig orch run create`.
-#[derive(Debug, Args)]
-pub(crate) struct OrchCreate {
-    /// A text for people
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
-    pub(crate) label: String,
-
-    /// The commit that work branches begin at
-    #[arg(long, value_name = "REF", default_value = "HEAD")]
-    pub(crate) base: String,
-
-    /// A bound: turns, wallSeconds, costUsd, tokens, nodes or depth; the run pauses when one is reached (repeatable)
-    #[arg(long = "limit", value_name = "NAME=NUMBER", action = ArgAction::Append)]
-    pub(crate) limits: Vec<String>,
-}
-
 /// `aynig orch edge`.
 #[derive(Debug, Args)]
 #[command(disable_help_subcommand = true)]
@@ -193,18 +184,6 @@ pub(crate) struct OrchEdgeRemove {
     /// The id of the edge, or the beginning of it
     #[arg(value_name = "EDGE")]
     pub(crate) edge: String,
-}
-
-/// `aynig orch edge add`.
-#[derive(Debug, Args)]
-pub(crate) struct OrchEdgeAdd {
-    /// The run; an agent in its turn leaves it out
-    #[arg(value_name = "RUN")]
-    pub(crate) run_name: String,
-
-    /// The aliases of the sender and of the receiver
-    #[arg(value_names = ["FROM", "TO"], num_args = 1..=2, required = true)]
-    pub(crate) ends: Vec<String>,
 }
 
 /// `aynig orch chat`.

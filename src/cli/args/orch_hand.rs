@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
 
+use super::orch_artifacts::{OrchArtifactExport, OrchArtifactList, OrchArtifactShow};
 use super::orch_nodes::Permits;
 
 /// `aynig orch handoff`.
@@ -103,6 +104,12 @@ pub(crate) struct OrchArtifact {
 pub(crate) enum OrchArtifactVerb {
     /// Keep a file with the run; an agent calls it in its turn, and it takes effect when that has ended well
     Add(OrchArtifactAdd),
+    /// List the artifacts of a run, the oldest first
+    List(OrchArtifactList),
+    /// Print the content of an artifact
+    Show(OrchArtifactShow),
+    /// Write the contents of a run's artifacts below a directory, as ALIAS/TURN/NAME
+    Export(OrchArtifactExport),
 }
 
 /// `aynig orch artifact add`.

@@ -33,13 +33,21 @@ pub(crate) enum OrchNodeVerb {
 /// `aynig orch node add`.
 #[derive(Debug, Args)]
 pub(crate) struct OrchNodeAdd {
-    /// The node
-    #[command(flatten)]
-    pub(crate) one: OneNode,
+    /// The run
+    #[arg(value_name = "RUN")]
+    pub(crate) run_name: String,
 
-    /// Its role
+    /// Its alias: a-z, 0-9 and dashes, at most 32 [default: made from the label]
+    #[arg(value_name = "ALIAS")]
+    pub(crate) alias: Option<String>,
+
+    /// Its role; `aynig orch template list` lists those that have a text
     #[arg(long, value_name = "ROLE")]
     pub(crate) role: String,
+
+    /// Leave its turns to runners of its role: `aynig run --role ROLE`
+    #[arg(long)]
+    pub(crate) reserve_role: bool,
 
     /// Its provider: a name of `aynig provider list`
     #[arg(long, value_name = "NAME")]

@@ -2,6 +2,7 @@
 
 pub(crate) mod flow;
 pub(crate) mod flow_runs;
+pub(crate) mod graph_file;
 pub(crate) mod log;
 pub(crate) mod logs;
 pub(crate) mod orch;

@@ -20,6 +20,7 @@ use aynig::ops::flow::{against_base, not_of_a_run, read, uncommitted, unreported
 use aynig::ops::flows;
 use aynig::ops::flows::view::show as view;
 use aynig::ops::runs;
+use aynig::ops::trust;
 use aynig::runner::authority::Authority;
 use aynig::words::{shell_quote, shows_rescued};
 
@@ -105,7 +106,7 @@ pub(crate) fn run(app: &App, arguments: &Flow) -> Result<Exit, Error> {
         FlowVerb::Approve(options) => answer(app, &repo, options, true),
         FlowVerb::Reject(options) => answer(app, &repo, options, false),
         FlowVerb::Step => attempt(app, &repo, |engine, attempt| engine.attempt(attempt)),
-        FlowVerb::Recover => attempt(app, &repo, |engine, attempt| engine.recover(attempt)),
+        FlowVerb::Recover => attempt(app, &repo, |engine, attempt| engine.recover_driver(attempt)),
         FlowVerb::Check(_) | FlowVerb::Graph(_) | FlowVerb::Schema => unreachable!("they need no repository"),
     }
 }
@@ -146,7 +147,7 @@ fn start(app: &App, repo: &Repo, options: &FlowStart) -> Result<Exit, Error> {
     let remote = authority(repo, None)?;
     let (base_ref, base) = aynig::ops::flow::base(repo, &options.base)?;
     let file = app.process.start.join(&options.flow_file);
-    engine::check_trust(repo, remote.source(), (&file, &bytes), &flow, base)?;
+    trust::check_flow(repo, remote.source(), (&file, &bytes), &flow, base)?;
     let engine = opened(app, repo)?;
     let order = Order {
         flow: &flow,

@@ -29,6 +29,7 @@
 //! | `hand` | their files |
 //! | [`asks`] | those that a person has to approve |
 //! | [`added`] | files that an agent keeps |
+//! | [`standing`] | drivers that are not where the ledger says |
 //! | `steer` | interrupts, resets and removes nodes, deletes runs |
 //! | [`recover`] | after an attempt that was cut off or interrupted |
 
@@ -46,6 +47,7 @@ pub mod recover;
 pub(super) mod session;
 mod settle;
 pub mod staged;
+pub mod standing;
 pub mod start;
 pub mod steer;
 mod telemetry;

@@ -4,6 +4,7 @@
 //! exactly the commit that was read; one under a lease is not moved, since the end of that lease reads the ledger anew.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::clock;
 use crate::contract::head::Head;
@@ -21,7 +22,7 @@ use crate::model::run::RunKind;
 use crate::model::state::State;
 use crate::model::step::TurnStatus;
 use crate::model::time::Timestamp;
-use crate::orch::due::{Due, PAUSES, Rest, due};
+use crate::orch::due::{Due, Rest, due};
 use crate::words::pluralize;
 use crate::workspace::refusal::{Refusal, Why};
 
@@ -45,7 +46,7 @@ impl Move<'_> {
 }
 
 /// The declared state of a driver, as far as it matters for a wake-up.
-enum Standing {
+pub(super) enum Standing {
     /// There is none.
     Missing,
     /// It is under a lease, or its attempt was cut off: whoever ends that reads the ledger.
@@ -93,7 +94,8 @@ impl Engine<'_> {
                 Ok(decided) => decided.state,
                 Err(error) => return Err(error.into()),
             };
-            let moves = self.woken(ledger, (&before, &after), None)?;
+            let mut moves = self.woken(ledger, (&before, &after), None)?;
+            moves.extend(self.started(ledger, &after, commands, &moves)?);
             let mut refs: Vec<RefChange> = moves.iter().map(Move::change).collect();
             refs.extend(beside(ledger)?);
             match ledger.operate_on_this(&op, commands, &refs) {
@@ -124,18 +126,22 @@ impl Engine<'_> {
         let mut wanted: Vec<(&Node, Next)> = gone.map(|node| (node, removed())).collect();
         for node in after.nodes.values().filter(|node| Some(node.id) != own) {
             let is_new = !before.nodes.contains_key(&node.id);
-            let is_due = due(after, node.id, at, &PAUSES);
-            let changed = is_due != due(before, node.id, at, &PAUSES);
+            let is_due = due(after, node.id, at, &self.pauses);
+            let changed = is_due != due(before, node.id, at, &self.pauses);
             let has_turn = !matches!(is_due, Due::Rest(_));
-            let next = next_of(after, node.id, at);
+            let next = next_of(after, node.id, at, &self.pauses);
             // Nobody is asked for what is over.
-            let is_answered = next.waits_for.is_none() && next_of(before, node.id, at).waits_for.is_some();
+            let is_answered =
+                next.waits_for.is_none() && next_of(before, node.id, at, &self.pauses).waits_for.is_some();
             if is_new || (changed && (has_turn || is_answered)) {
                 wanted.push((node, next));
             }
         }
-        let drivers = wanted.iter().map(|(node, _)| self.driver_named(ledger, node.alias.as_str()));
-        let drivers = drivers.collect::<Result<Vec<_>, _>>()?;
+        let drivers = wanted.iter().map(|(node, _)| {
+            let driver = self.driver_named(ledger, node.alias.as_str())?;
+            Ok(Driver { role: reserved(after, node.id), ..driver })
+        });
+        let drivers = drivers.collect::<Result<Vec<_>, Refusal>>()?;
         let heads = self.heads(ledger.place(), &drivers)?;
         let mut moves = Vec::new();
         for (driver, (_, next)) in drivers.into_iter().zip(wanted) {
@@ -150,7 +156,7 @@ impl Engine<'_> {
     }
 
     /// The newest commits of drivers at the place of decision.
-    fn heads(
+    pub(super) fn heads(
         &self,
         place: &Place,
         drivers: &[Driver<'_>],
@@ -178,7 +184,7 @@ impl Engine<'_> {
         }
     }
 
-    fn standing(&self, head: Option<CommitId>) -> Result<Standing, Refusal> {
+    pub(super) fn standing(&self, head: Option<CommitId>) -> Result<Standing, Refusal> {
         let Some(head) = head else { return Ok(Standing::Missing) };
         let stored = self.repo.commit(head);
         let stored = stored.map_err(|error| Refusal::because("read a driver", &error))?;
@@ -219,7 +225,7 @@ impl Engine<'_> {
 }
 
 /// Whether a driver has to be moved to `next`.
-fn is_behind(standing: &Standing, next: &Next) -> bool {
+pub(super) fn is_behind(standing: &Standing, next: &Next) -> bool {
     match standing {
         Standing::Held => false,
         Standing::Missing | Standing::Unusable => true,
@@ -228,6 +234,11 @@ fn is_behind(standing: &Standing, next: &Next) -> bool {
             (state.as_str(), *until, *waits) != as_next
         }
     }
+}
+
+/// The role whose runners alone take the turns of a node.
+pub(super) fn reserved(state: &State, id: NodeId) -> Option<String> {
+    state.configs.get(&id).filter(|config| config.reserve_role).map(|config| config.role_template.clone())
 }
 
 /// The state of the driver of a node that was removed.
@@ -243,7 +254,7 @@ fn warm_host(node: &Node) -> Option<String> {
 }
 
 /// The state of a node's driver that follows from the ledger.
-pub(super) fn next_of(state: &State, id: NodeId, at: Timestamp) -> Next {
+pub(super) fn next_of(state: &State, id: NodeId, at: Timestamp, pauses: &[Duration]) -> Next {
     let slug = &state.run.slug;
     let alias = state.nodes.get(&id).map(|node| node.alias.to_string()).unwrap_or_default();
     let rests = |words: String, waits_for: Option<String>| Next {
@@ -257,7 +268,7 @@ pub(super) fn next_of(state: &State, id: NodeId, at: Timestamp) -> Next {
         let subject = format!("{TURN}: {words}");
         Next { state: TURN, subject, not_before: Some(second), ..Next::default() }
     };
-    match due(state, id, at, &PAUSES) {
+    match due(state, id, at, pauses) {
         Due::Turn { read } => {
             let subject = format!("{TURN}: {alias} has {}", pluralize(read.len(), "unread item"));
             let prefer = state.nodes.get(&id).and_then(warm_host);

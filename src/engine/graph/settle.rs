@@ -121,7 +121,7 @@ impl Engine<'_> {
             let before = ledger.tip().state.clone();
             let after = self.decided(ledger, (node, over), &mut commands, &op)?.state;
             let mut next = match node {
-                Some(node) => next_of(&after, node, now()?),
+                Some(node) => next_of(&after, node, now()?, &self.pauses),
                 None => super::operate::removed(),
             };
             if let Some((until, why)) = over.parked.as_ref().filter(|_| next.state == TURN) {

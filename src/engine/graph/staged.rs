@@ -297,6 +297,7 @@ fn spawn(state: &State, parent: NodeId, new: &NewNode, role_text: Option<String>
         capabilities: None,
         permissions,
         limits: parent.map(|parent| parent.limits).unwrap_or_default(),
+        reserve_role: false,
     }))
 }
 

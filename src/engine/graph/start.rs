@@ -9,7 +9,7 @@ use crate::model::ids::{RunId, Slug};
 use crate::model::run::{GlobalMode, Limits, Mode, Replicate, RunKind, RunStatus};
 use crate::workspace::refusal::Refusal;
 
-use super::operate::next_of;
+use super::operate::{next_of, reserved};
 use crate::engine::driver::Driver;
 use crate::engine::{Engine, now, remote_of};
 
@@ -28,6 +28,8 @@ pub struct NewGraph {
     pub done_when: Option<String>,
     /// Its bounds.
     pub limits: Limits,
+    /// Whether only runners of its role take the turns of a node.
+    pub reserve_role: bool,
     /// Where it is decided.
     pub place: Place,
 }
@@ -72,6 +74,7 @@ impl Engine<'_> {
             replicate: replicate(self.repo, &graph.place)?,
             status: RunStatus::Running,
             flow: None,
+            reserve_role: graph.reserve_role,
         };
         let op = self.op_of_person()?;
         let masks = Masks::of(self.repo, &new.base_sha)?;
@@ -90,8 +93,9 @@ impl Engine<'_> {
                 kind: RunKind::Graph,
                 branch,
                 lease_seconds: self.lease_seconds,
+                role: reserved(&state, node.id),
             };
-            let first = driver.commit(None, &next_of(&state, node.id, at), None)?;
+            let first = driver.commit(None, &next_of(&state, node.id, at, &self.pauses), None)?;
             refs.push(RefChange { name: driver.branch.full_ref(), expected: None, new: Some(first) });
             drivers.push((driver, first));
         }

@@ -23,7 +23,7 @@ use crate::model::message::MAX_MESSAGE;
 use crate::model::node::Node;
 use crate::model::step::{Opcode, Outcome, TurnStatus};
 use crate::model::time::Timestamp;
-use crate::orch::due::{Due, PAUSES, due};
+use crate::orch::due::{Due, due};
 use crate::provider::{self, How};
 use crate::workspace::context::Context;
 use crate::workspace::refusal::{Refusal, Why};
@@ -68,7 +68,7 @@ impl Engine<'_> {
             }
         }
         let due_of =
-            |ledger: &Ledger<'_>, node: &Node| now().map(|at| due(&ledger.tip().state, node.id, at, &PAUSES));
+            |ledger: &Ledger<'_>, node: &Node| now().map(|at| due(&ledger.tip().state, node.id, at, &self.pauses));
         let mut due = node.as_ref().map(|node| due_of(&ledger, node)).transpose()?;
         if let (Some(node), Some(Due::Overdue)) = (&node, &due) {
             ledger.operate(&self.op_of_node(node.id)?, &[Command::Overdue(node.id)], &[])?;

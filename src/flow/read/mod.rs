@@ -83,7 +83,7 @@ struct Known<'a> {
 
 /// Reads a file.
 pub(crate) fn read(bytes: &[u8], notes: &mut Notes) -> Option<Draft> {
-    let root = yaml::parse(bytes, notes)?;
+    let root = yaml::parse(bytes, yaml::FLOW, notes)?;
     let all = Fields::all(&root, "the file", notes)?;
     if all.get("workflow").is_some() && all.get("workflow_id").is_none() && all.get("entry_step").is_none() {
         refuse_older_form(all, notes);
@@ -204,22 +204,9 @@ fn limits(document: Fields<'_>, notes: &mut Notes) -> Limits {
     Limits {
         wall_seconds: fields.seconds("wall_seconds", notes),
         tokens: fields.number("tokens", 1, u64::MAX, notes),
-        cost_usd: cost(fields, notes),
+        cost_usd: fields.cost("cost_usd", notes),
         best_effort: fields.flag("best_effort", notes),
     }
-}
-
-fn cost(fields: Fields<'_>, notes: &mut Notes) -> Option<f64> {
-    let node = fields.get("cost_usd")?;
-    let read = match &node.value {
-        Value::Number(text) => text.parse().ok().filter(|cost: &f64| cost.is_finite() && *cost > 0.0),
-        Value::Refused => return None,
-        _ => None,
-    };
-    if read.is_none() {
-        notes.fault(node.at, "this is no value of `cost_usd`", "write a number above 0, as in 2.50");
-    }
-    read
 }
 
 fn inputs(document: Fields<'_>, notes: &mut Notes) -> Vec<Input> {

@@ -15,7 +15,7 @@ const EXAMPLES: [&str; 4] = [
 ];
 
 /// The data of a file.
-fn data(text: &str) -> Value {
+pub(crate) fn data(text: &str) -> Value {
     fn of(node: &Node) -> Value {
         match &node.value {
             Yaml::Null | Yaml::Refused => Value::Null,
@@ -28,7 +28,7 @@ fn data(text: &str) -> Value {
             }
         }
     }
-    of(&yaml::parse(text.as_bytes(), &mut Notes::default()).expect("YAML"))
+    of(&yaml::parse(text.as_bytes(), yaml::FLOW, &mut Notes::default()).expect("YAML"))
 }
 
 fn is_of_type(value: &Value, kind: &str) -> bool {
@@ -45,7 +45,7 @@ fn is_of_type(value: &Value, kind: &str) -> bool {
 }
 
 /// Whether a value fits a schema with the keywords that ours uses. Any other keyword is an error.
-fn fits(root: &Value, schema: &Value, value: &Value) -> bool {
+pub(crate) fn fits(root: &Value, schema: &Value, value: &Value) -> bool {
     let number = |limit: &Value| limit.as_f64().expect("a number");
     let count = |limit: &Value| usize::try_from(limit.as_u64().expect("a number")).expect("small");
     let fields = value.as_object();

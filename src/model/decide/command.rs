@@ -52,6 +52,8 @@ pub struct NewRun {
     pub status: RunStatus,
     /// The flow. `None` for a graph.
     pub flow: Option<FrozenFlow>,
+    /// Whether only runners of its role take the turns of a node.
+    pub reserve_role: bool,
 }
 
 /// A change of a run. `None` leaves a field as it is.
@@ -102,6 +104,8 @@ pub struct NodeSpec {
     pub permissions: Option<Permissions>,
     /// Its bounds.
     pub limits: Limits,
+    /// Whether only runners of its role take its turns. That of the run, and of the node that makes it, hold as well.
+    pub reserve_role: bool,
 }
 
 /// A change of a node. `None` leaves a field as it is.

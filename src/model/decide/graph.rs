@@ -12,7 +12,7 @@ use super::runs::{MAX_LABEL, check_not_ended, touch};
 use super::waits;
 use super::{EdgeSpec, NodeEdit, NodeSpec, Refusal};
 use crate::model::approval::{Answer, Resolution};
-use crate::model::edge::{Edge, EdgeType, defaults};
+use crate::model::edge::{Edge, EdgeType, defaults, is_bidirectional};
 use crate::model::event::{
     Body, Configs, Configured, EdgeCreated, EdgeDeleted, NodeCreated, NodePatched, Plain,
 };
@@ -60,6 +60,9 @@ pub(super) fn add_node(draft: &mut Draft<'_>, spec: &NodeSpec) -> Result<(), Ref
         capabilities,
         permissions,
         reset_commands: session.reset_commands.clone(),
+        reserve_role: spec.reserve_role
+            || draft.state.run.reserve_role
+            || by_reserved(draft, parent.as_ref()),
     };
     let node = Node {
         id,
@@ -93,6 +96,11 @@ pub(super) fn add_node(draft: &mut Draft<'_>, spec: &NodeSpec) -> Result<(), Ref
         join_to_parent(draft, parent.id, id)?;
     }
     touch(draft)
+}
+
+/// Whether the node that makes another one is reserved to its role.
+fn by_reserved(draft: &Draft<'_>, parent: Option<&Node>) -> bool {
+    parent.and_then(|parent| draft.state.configs.get(&parent.id)).is_some_and(|config| config.reserve_role)
 }
 
 /// A node that a node made gets a way from and to it.
@@ -279,8 +287,8 @@ fn edge(draft: &mut Draft<'_>, spec: &EdgeSpec) -> Result<Edge, Refusal> {
         return Err(Refusal::SelfLoop);
     }
     let (from, to) = (draft.node(spec.from)?, draft.node(spec.to)?);
-    let (edge_type, label, bidirectional) = defaults(&from.role_template, &to.role_template);
-    let managed = [from, to].iter().any(|node| node.role_template == crate::model::node::ORCHESTRATOR);
+    let (edge_type, label, _) = defaults(&from.role_template, &to.role_template);
+    let bidirectional = is_bidirectional(&from.role_template, &to.role_template, spec.bidirectional);
     let label = match (spec.label.as_deref().filter(|label| !label.is_empty()), spec.edge_type) {
         (Some(own), _) => own,
         (None, Some(EdgeType::Report)) => "report",
@@ -295,8 +303,7 @@ fn edge(draft: &mut Draft<'_>, spec: &EdgeSpec) -> Result<Edge, Refusal> {
         },
         from: spec.from,
         to: spec.to,
-        // Work goes down from an orchestrator, and reports come up: these are two edges.
-        bidirectional: if managed { bidirectional } else { spec.bidirectional.unwrap_or(bidirectional) },
+        bidirectional,
         edge_type: spec.edge_type.unwrap_or(edge_type),
         label: label.to_owned(),
     };

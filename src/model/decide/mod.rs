@@ -38,6 +38,7 @@ pub use command::{
 };
 pub use draft::Decided;
 pub use refusal::{Refusal, RefusalKind};
+pub use runs::MAX_LABEL;
 
 use super::by::By;
 use super::ids::OpId;

@@ -11,7 +11,7 @@ use crate::model::run::{
 use crate::model::trace::Spent;
 
 /// The longest label, in bytes.
-pub(super) const MAX_LABEL: usize = 200;
+pub const MAX_LABEL: usize = 200;
 
 pub(super) fn create<'a>(new: &NewRun, op: &'a Op) -> Result<Draft<'a>, Refusal> {
     if !new.label.is_empty() {
@@ -39,6 +39,7 @@ pub(super) fn create<'a>(new: &NewRun, op: &'a Op) -> Result<Draft<'a>, Refusal>
         spent: Spent::default(),
         passed: Vec::new(),
         halted: None,
+        reserve_role: new.reserve_role,
         status: new.status,
         mode: new.mode,
         global_mode: new.global_mode,

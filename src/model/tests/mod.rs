@@ -28,7 +28,7 @@ const STATUSES: [RunStatus; 6] = [
 ];
 
 /// A person's operation. Its id follows from the number.
-pub(super) fn op(number: u64) -> Op {
+pub(crate) fn op(number: u64) -> Op {
     let person = By::Person {
         name: "Ann".to_owned(),
         email: "ann@example.org".to_owned(),
@@ -66,6 +66,7 @@ pub(crate) fn new_run(id: u128, kind: RunKind) -> NewRun {
         replicate: Replicate::All,
         status: RunStatus::Running,
         flow: None,
+        reserve_role: false,
     }
 }
 
@@ -126,6 +127,7 @@ pub(super) fn spec(alias: &str, role: &str) -> NodeSpec {
         capabilities: None,
         permissions: None,
         limits: Limits::default(),
+        reserve_role: false,
     }
 }
 

@@ -1,11 +1,14 @@
 //! Compares a run's ledger with itself, and the files of the run with the ledger.
 
 use crate::contract::ids::CommitId;
+use crate::engine::Engine;
+use crate::engine::graph::standing::Astray;
 use crate::git::Repo;
 use crate::journal;
 use crate::ledger::check::Fault as Difference;
-use crate::ledger::{self, LedgerError, Tip, held};
+use crate::ledger::{self, Ledger, LedgerError, Tip, held};
 use crate::model::ids::RunId;
+use crate::model::run::RunKind;
 use crate::ops::error::Error;
 
 /// The part of a run that a fault is in.
@@ -15,6 +18,8 @@ pub enum Part {
     Ledger,
     /// Its files on this host.
     Journal,
+    /// The branch of a node, which runners carry on.
+    Driver,
 }
 
 impl Part {
@@ -23,6 +28,7 @@ impl Part {
         match self {
             Self::Ledger => "ledger",
             Self::Journal => "journal",
+            Self::Driver => "driver",
         }
     }
 
@@ -33,6 +39,7 @@ impl Part {
                 format!("git log -p {}   # shows what was written, and by whom", ledger::tip::ledger_ref(run))
             }
             Self::Journal => format!("aynig orch rebuild {run}"),
+            Self::Driver => format!("aynig orch node start {run} ALIAS"),
         }
     }
 }
@@ -92,4 +99,31 @@ pub fn examine(repo: &Repo, run: RunId) -> Result<Report, Error> {
     }));
     let events = checked.operations.iter().map(|operation| operation.events.len()).sum();
     Ok(Report { head, operations: checked.operations.len(), events, faults })
+}
+
+/// Adds the drivers of a graph that are not where its ledger says, as the place of decision has both (CONTRACT 22.1). Returns
+/// why that cannot be asked.
+pub fn examine_drivers(
+    engine: &Engine<'_>,
+    run: RunId,
+    report: &mut Report,
+) -> Result<Option<String>, Error> {
+    if Ledger::open(engine.repo, run)?.tip().state.run.kind != RunKind::Graph {
+        return Ok(None);
+    }
+    let ledger = match engine.graph(run) {
+        Err(refusal) if refusal.why.is_of_remote() => return Ok(Some(refusal.message)),
+        ledger => ledger?,
+    };
+    let astray = match engine.astray(&ledger) {
+        Err(refusal) if refusal.why.is_of_remote() => return Ok(Some(refusal.message)),
+        astray => astray?,
+    };
+    report.faults.extend(astray.into_iter().map(|Astray { branch, alias, why }| Fault {
+        part: Part::Driver,
+        at: branch.to_string(),
+        why,
+        next: format!("aynig orch node start {} {alias}", ledger.tip().state.run.slug),
+    }));
+    Ok(None)
 }

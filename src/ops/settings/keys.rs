@@ -4,7 +4,9 @@
 //! run`, the manual and the README's table are made from the rows, or compared with them by a test.
 
 use std::num::NonZeroUsize;
+use std::time::Duration;
 
+use crate::contract::duration::{FORMS, parse_duration};
 use crate::contract::ids::{BranchName, RemoteName, RoleName};
 use crate::contract::lease::MAX_LEASE_SECONDS;
 use crate::contract::namespace::Namespace;
@@ -19,6 +21,9 @@ const fn value(long: &'static str, name: &'static str) -> Option<Flag> {
     Some(Flag { long, short: None, takes: Takes::Value(name), default: "" })
 }
 
+/// The longest pause before another try.
+const MAX_PAUSE: Duration = Duration::from_secs(86_400);
+
 /// A row with all rare fields left out.
 const PLAIN: Key = Key {
     name: "",
@@ -32,7 +37,7 @@ const PLAIN: Key = Key {
 };
 
 /// All settings, in the order of their options in help texts.
-pub static KEYS: [Key; 45] = [
+pub static KEYS: [Key; 47] = [
     Key {
         name: "role",
         group: Group::Role,
@@ -161,6 +166,33 @@ pub static KEYS: [Key; 45] = [
         value: Value::Number(2..=16, |settings, repeats| settings.stall_repeats = repeats),
         default: Fallback::Value("4"),
         help: "How many turns of a node without progress, in a row, pause a graph: equal answers, equal changes, equal failures, or equal hand-offs",
+        ..PLAIN
+    },
+    Key {
+        name: "retryPause",
+        group: Group::Workspace,
+        value: Value::Name(|settings, text| {
+            let words = text.split([',', ' ']).filter(|word| !word.is_empty());
+            let pauses: Option<Vec<Duration>> =
+                words.map(|word| parse_duration(word).map(Duration::from_secs)).collect();
+            let fits =
+                |pauses: &Vec<Duration>| !pauses.is_empty() && pauses.iter().all(|one| *one <= MAX_PAUSE);
+            settings.retry_pause = pauses
+                .filter(fits)
+                .ok_or_else(|| format!("write durations of at most a day, as in 2s,10s ({FORMS})"))?;
+            Ok(())
+        }),
+        default: Fallback::Value("2s,10s"),
+        help: "The pauses before a node tries again: after its first failed turn, after its second one, and so on",
+        ..PLAIN
+    },
+    Key {
+        name: "maxUnread",
+        group: Group::Workspace,
+        // Read by the ledger.
+        value: Value::Number(1..=10_000, |_, _| {}),
+        default: Fallback::Value("16"),
+        help: "The most hand-offs of one node that another one may have unread; a further one is refused",
         ..PLAIN
     },
     Key {

@@ -48,6 +48,7 @@ impl Default for Settings {
             orch_lease_seconds: 0,
             approval_wait_seconds: 0,
             stall_repeats: 0,
+            retry_pause: Vec::new(),
             workspace_root: None,
             data_dir: None,
             protected_branches: Vec::new(),

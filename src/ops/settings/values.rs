@@ -1,6 +1,7 @@
 //! The values of all settings.
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::contract::ids::{RemoteName, RoleName};
 use crate::publish::Forge;
@@ -28,6 +29,8 @@ pub struct Settings {
     pub(crate) approval_wait_seconds: u64,
     /// How many turns without progress pause a graph.
     pub(crate) stall_repeats: u64,
+    /// The pauses before a node tries again.
+    pub(crate) retry_pause: Vec<Duration>,
     /// The directory of the worktrees of workspaces.
     pub(crate) workspace_root: Option<PathBuf>,
     /// The directory of all runs' records.

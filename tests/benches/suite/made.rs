@@ -22,6 +22,7 @@ pub(crate) fn new_run(repo: &Repo, place: &Place, id: RunId, slug: Slug) -> NewR
         replicate: Replicate::All,
         status: RunStatus::Running,
         flow: None,
+        reserve_role: false,
     }
 }
 
@@ -36,5 +37,6 @@ pub(crate) fn node(alias: &str) -> NodeSpec {
         capabilities: None,
         permissions: None,
         limits: Limits::default(),
+        reserve_role: false,
     }
 }

@@ -1,6 +1,7 @@
 //! Graphs on the real binary: messages, turns, hand-offs, and what a crash leaves.
 
 pub(crate) mod approvals;
+mod artifacts;
 mod asked;
 mod auto;
 mod carried;
@@ -9,6 +10,8 @@ mod hosts;
 mod kept;
 mod limits;
 mod loops;
+pub(crate) mod made;
+mod pack;
 pub(super) mod people;
 mod sessions;
 mod telemetry;

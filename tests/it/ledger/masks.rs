@@ -68,6 +68,7 @@ fn expressions_of_the_base_mask_what_is_asked_for() {
         capabilities: None,
         permissions: None,
         limits: aynig::model::run::Limits::default(),
+        reserve_role: false,
     };
     ledger.operate(&op(OpId::random()), &[Command::AddNode(Box::new(spec))], &[]).expect("a node");
     let node_here = *ledger.tip().state.nodes.keys().next().expect("a node");

@@ -5,8 +5,10 @@
 //! directory, but neither network nor configuration. The repository stays for the user to look at.
 
 mod flow;
+mod orchestration;
 mod scene;
 mod story;
+mod typist;
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -42,7 +44,11 @@ const PASSES: usize = 20;
 /// Runs the subcommand.
 pub(crate) fn run(process: &Process, arguments: &Demo) -> Result<Exit, Error> {
     let asked = arguments.place.as_deref();
-    if arguments.flow { flow::run(process, asked) } else { branches(process, asked) }
+    match (arguments.flow, arguments.orchestration) {
+        (true, _) => flow::run(process, asked),
+        (_, true) => orchestration::run(process, asked),
+        _ => branches(process, asked),
+    }
 }
 
 /// Runs three branches to their end.

@@ -87,7 +87,9 @@ pub(super) fn show(state: &State, directory: &str) {
     for (name, value) in rows.into_iter().filter(|(_, value)| !value.is_empty()) {
         ui::answer(&format!("{}  {}", styled(FAINT, format!("{name:9}")), ui::sanitize(&value)));
     }
-    for node in state.nodes.values() {
+    let mut nodes: Vec<_> = state.nodes.values().collect();
+    nodes.sort_by_key(|node| node.number);
+    for node in nodes {
         let status = serde_json::to_value(node.status).unwrap_or_default();
         let held = node.hold.map(Hold::word);
         let words = format!(

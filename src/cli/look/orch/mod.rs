@@ -1,30 +1,34 @@
 //! `aynig orch`: shows orchestrated runs, and mends their files.
 
+mod artifacts;
 mod events;
 mod lines;
 mod requests;
+mod templates;
 
 use serde::Serialize;
 
 use aynig::contract::ids::CommitId;
 use aynig::git::Repo;
 use aynig::ops::app::App;
+use aynig::ops::engine;
 use aynig::ops::error::Error;
-use aynig::ops::runs::doctor::{Report, examine};
+use aynig::ops::runs::doctor::{Part, Report, examine, examine_drivers};
 use aynig::ops::runs::{self, Listed, Projection, Run, RunId, Shown};
 use aynig::words::pluralize;
 
 use crate::cli::args::{Orch, OrchVerb};
 use crate::cli::exit::Exit;
+use crate::cli::internal::WATCHDOG;
 use crate::cli::ui;
-use crate::cli::ui::signals;
+use crate::cli::ui::signals::{self, shutdown};
 use crate::cli::ui::{BAD, FAINT, GOOD, STRONG, styled, warn};
 
 /// Runs the subcommand.
 pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
     let (repo, json) = (app.repo(), arguments.json);
     // A repair needs what is here alone.
-    if !matches!(arguments.verb, OrchVerb::Doctor(_) | OrchVerb::Rebuild(_)) {
+    if !matches!(arguments.verb, OrchVerb::Doctor(_) | OrchVerb::Rebuild(_) | OrchVerb::Template(_)) {
         let authority = signals::authority(&repo, None)?;
         for trouble in runs::update(&repo, authority.source()) {
             warn(&trouble);
@@ -33,9 +37,11 @@ pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
     match &arguments.verb {
         OrchVerb::Run(_) => list(&repo, json),
         OrchVerb::Approvals(options) => requests::requests(&repo, options.all, json),
+        OrchVerb::Artifact(artifact) => artifacts::run(app, &repo, artifact, json),
+        OrchVerb::Template(template) => templates::run(&repo, template, json),
         OrchVerb::Show(one) => show(&repo, &one.run_name, json),
         OrchVerb::Events(options) => events::events(&repo, options, json),
-        OrchVerb::Doctor(one) => doctor(&repo, &one.run_name, json),
+        OrchVerb::Doctor(one) => doctor(app, &repo, &one.run_name, json),
         OrchVerb::Rebuild(one) => rebuild(&repo, &one.run_name, json),
         OrchVerb::Node(_)
         | OrchVerb::Edge(_)
@@ -44,10 +50,11 @@ pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
         | OrchVerb::Chat(_)
         | OrchVerb::Handoff(_)
         | OrchVerb::Spawn(_)
-        | OrchVerb::Artifact(_)
         | OrchVerb::Roster(_)
         | OrchVerb::Mcp
         | OrchVerb::Done(_)
+        | OrchVerb::Check(_)
+        | OrchVerb::Schema
         | OrchVerb::Turn
         | OrchVerb::Recover => unreachable!("they change runs"),
     }
@@ -161,9 +168,17 @@ struct Wrong<'a> {
     next: String,
 }
 
-fn doctor(repo: &Repo, text: &str, json: bool) -> Result<Exit, Error> {
+fn doctor(app: &App, repo: &Repo, text: &str, json: bool) -> Result<Exit, Error> {
     let id = runs::find(repo, text)?;
-    let Report { head, operations, events, faults } = examine(repo, id)?;
+    let mut report = examine(repo, id)?;
+    // Where drivers stand follows from a ledger that can be read.
+    if report.faults.iter().all(|fault| fault.part != Part::Ledger) {
+        let engine = engine::open(repo, &app.process, shutdown()?, WATCHDOG, warn)?;
+        if let Some(why) = examine_drivers(&engine, id, &mut report)? {
+            warn(&ui::sanitize(&format!("the drivers of its nodes were not looked at: {why}")));
+        }
+    }
+    let Report { head, operations, events, faults } = report;
     if json {
         let faults: Vec<Wrong<'_>> = faults
             .iter()

@@ -1,6 +1,7 @@
 //! `aynig orch`: changes graphs, carries out the turns of their nodes, and hands the verbs that only show on to
 //! [`crate::cli::look::orch`].
 
+mod create;
 mod hand;
 mod nodes;
 
@@ -11,23 +12,25 @@ use aynig::model::decide::Decided;
 use aynig::model::run::{GlobalMode, Mode, RunStatus};
 use aynig::ops::app::App;
 use aynig::ops::approvals;
-use aynig::ops::engine;
 use aynig::ops::error::Error;
-use aynig::ops::flow::base;
 use aynig::ops::graph_runs::{self, Deleted, Settings};
 use aynig::ops::graphs;
 use aynig::ops::runs;
 
 use super::flow_runs::{attempt, found, opened};
 use crate::cli::args::{
-    Orch, OrchArtifactVerb, OrchChat, OrchCreate, OrchEdgeVerb, OrchRunSet, OrchRunVerb, OrchVerb, Phase,
-    RunMode,
+    Orch, OrchArtifactVerb, OrchChat, OrchEdgeVerb, OrchRunSet, OrchRunVerb, OrchVerb, Phase, RunMode,
 };
 use crate::cli::exit::Exit;
 use crate::cli::look::orch as look;
 use crate::cli::ui;
 use crate::cli::ui::signals::authority;
-use crate::cli::ui::{STRONG, styled, warn};
+use crate::cli::ui::warn;
+
+/// Whether a subcommand is about runs, which are in a repository.
+pub(crate) fn needs_repository(arguments: &Orch) -> bool {
+    !matches!(&arguments.verb, OrchVerb::Check(_) | OrchVerb::Schema)
+}
 
 /// Runs the subcommand.
 pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
@@ -35,10 +38,10 @@ pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
     let engine = || opened(app, &repo);
     match &arguments.verb {
         OrchVerb::Turn => attempt(app, &repo, |engine, attempt| engine.turn(attempt)),
-        OrchVerb::Recover => attempt(app, &repo, |engine, attempt| engine.recover_turn(attempt)),
+        OrchVerb::Recover => attempt(app, &repo, |engine, attempt| engine.recover_driver(attempt)),
         OrchVerb::Run(run) => match &run.verb {
             OrchRunVerb::List => look::run(app, arguments),
-            OrchRunVerb::Create(options) => create(app, &repo, options, json),
+            OrchRunVerb::Create(options) => create::run(app, &repo, options, json),
             OrchRunVerb::Pause(one) => status(app, &repo, (&one.run_name, json), RunStatus::Paused),
             OrchRunVerb::Resume(one) => status(app, &repo, (&one.run_name, json), RunStatus::Running),
             OrchRunVerb::Stop(one) => status(app, &repo, (&one.run_name, json), RunStatus::Stopped),
@@ -52,11 +55,8 @@ pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
         OrchVerb::Node(node) => nodes::run(app, &repo, node, json),
         OrchVerb::Edge(edge) => match &edge.verb {
             OrchEdgeVerb::Add(options) => match options.ends.as_slice() {
-                [from, to] => {
-                    let run = found(&repo, &options.run_name)?;
-                    changed(&graphs::add_edge(&engine()?, run, from, to)?, json)
-                }
-                ends => hand::add_edge(app, &options.run_name, ends.first().map_or("", String::as_str)),
+                [from, to] => create::edge(app, &repo, options, (from, to), json),
+                ends => create::staged_edge(app, options, ends.first().map_or("", String::as_str)),
             },
             OrchEdgeVerb::Remove(options) => {
                 let run = found(&repo, &options.run_name)?;
@@ -69,6 +69,7 @@ pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
         OrchVerb::Done(options) => hand::done(app, options),
         OrchVerb::Artifact(artifact) => match &artifact.verb {
             OrchArtifactVerb::Add(options) => hand::add_artifact(app, options),
+            _ => look::run(app, arguments),
         },
         OrchVerb::Mcp => hand::serve(app),
         OrchVerb::Roster(options) => hand::roster(app, options, json),
@@ -81,10 +82,12 @@ pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
             changed(&approvals::deny(&engine()?, &one.id, &one.reason)?, json)
         }
         OrchVerb::Approvals(_)
+        | OrchVerb::Template(_)
         | OrchVerb::Show(_)
         | OrchVerb::Events(_)
         | OrchVerb::Doctor(_)
         | OrchVerb::Rebuild(_) => look::run(app, arguments),
+        OrchVerb::Check(_) | OrchVerb::Schema => unreachable!("they need no repository"),
     }
 }
 
@@ -109,27 +112,6 @@ fn settings(options: &OrchRunSet) -> Settings<'_> {
         done_when: options.done_when.as_deref(),
         limits: &options.limits,
     }
-}
-
-fn create(app: &App, repo: &Repo, options: &OrchCreate, json: bool) -> Result<Exit, Error> {
-    let base = base(repo, &options.base)?;
-    let place = engine::place(authority(repo, None)?.source());
-    let made = graphs::create(&opened(app, repo)?, place, (&options.label, &options.limits), base)?;
-    let (slug, run) = (made.slug.to_string(), made.run.to_string());
-    if json {
-        ui::answer_json(&json!({
-            "runId": run,
-            "slug": slug,
-            "baseRef": made.base_ref,
-            "baseSha": made.base_sha,
-            "decidedBy": made.decided_by.as_ref().map(ToString::to_string),
-            "replicate": made.replicate.word(),
-        }));
-        return Ok(Exit::Done);
-    }
-    ui::answer(&format!("{}  {run}", styled(STRONG, &slug)));
-    ui::remark(&format!("next  `aynig orch node add {slug} ALIAS --role ROLE --provider NAME`"));
-    Ok(Exit::Done)
 }
 
 fn delete(app: &App, repo: &Repo, named: &str, json: bool) -> Result<Exit, Error> {

@@ -5,6 +5,7 @@ use aynig::model::decide::{Decided, Steer};
 use aynig::model::node::{CliPermissions, EdgeManagement};
 use aynig::ops::app::App;
 use aynig::ops::error::Error;
+use aynig::ops::graph_new::no_text;
 use aynig::ops::nodes::{self, Settings};
 use aynig::words::{shell_quote, shows_rescued};
 
@@ -18,11 +19,20 @@ use crate::cli::work::flow_runs::{found, opened};
 pub(super) fn run(app: &App, repo: &Repo, node: &OrchNode, json: bool) -> Result<Exit, Error> {
     match &node.verb {
         OrchNodeVerb::Add(options) => {
-            let run = found(repo, &options.one.run_name)?;
+            let run = found(repo, &options.run_name)?;
             let mut settings = settings(&options.settings);
             (settings.role, settings.provider) =
                 (Some(options.role.as_str()), Some(options.provider.as_str()));
-            changed(&nodes::add(&opened(app, repo)?, run, &options.one.alias, &settings)?, json)
+            settings.reserve_role = options.reserve_role;
+            let added = nodes::add(&opened(app, repo)?, run, options.alias.as_deref(), &settings)?;
+            if added.is_textless {
+                ui::remark(&no_text(&options.role));
+            }
+            added.lacks.iter().for_each(|words| warn(words));
+            if options.alias.is_none() && !json {
+                ui::remark(&format!("its alias is {}", added.alias));
+            }
+            changed(&added.decided, json)
         }
         OrchNodeVerb::Set(options) => {
             let run = found(repo, &options.one.run_name)?;
@@ -69,6 +79,7 @@ fn settings(given: &NodeSettings) -> Settings<'_> {
         }),
         capabilities: &given.capabilities,
         limits: &given.limits,
+        reserve_role: false,
     }
 }
 

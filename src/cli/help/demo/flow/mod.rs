@@ -8,11 +8,10 @@ use std::path::Path;
 use aynig::ops::app::Process;
 use aynig::ops::error::Error;
 use aynig::runner::shell_quote;
-use aynig::stop::Stop;
-use aynig::supervise::typed;
 
 use crate::cli::exit::Exit;
 use crate::cli::help::demo::scene;
+use crate::cli::help::demo::typist::Typist;
 use crate::cli::help::demo::{need_git, next_steps, place};
 use crate::cli::ui;
 use crate::cli::ui::signals;
@@ -34,21 +33,6 @@ const AGENT: &str = include_str!("agent");
 /// The task.
 const TASK: &str = "Write bin/count, which prints how many words there are.";
 
-/// Variables that would lead the lines elsewhere, or make them wait for a key.
-const VARIABLES: [(&str, &str); 4] = [
-    ("GIT_CONFIG_GLOBAL", "/dev/null"),
-    ("GIT_CONFIG_NOSYSTEM", "1"),
-    ("GIT_PAGER", "cat"),
-    ("PAGER", "cat"),
-];
-
-/// A person types lines into a terminal.
-struct Typist<'a> {
-    program: &'a Path,
-    directory: &'a Path,
-    stop: &'a Stop,
-}
-
 /// Runs the demo.
 pub(crate) fn run(process: &Process, asked: Option<&Path>) -> Result<Exit, Error> {
     need_git(process)?;
@@ -63,7 +47,7 @@ pub(crate) fn run(process: &Process, asked: Option<&Path>) -> Result<Exit, Error
     );
     ui::answer("of words: the test fails, and the planner sends it back with what the test said.");
     let typist = Typist { program: &process.program, directory: &project, stop: &shutdown };
-    let slug = match typist.session() {
+    let slug = match session(&typist) {
         Ok(slug) => slug,
         Err(_) if shutdown.cause().is_some() => String::new(),
         Err(error) => return Err(error.hint(format!("what was made is in {}", room.display()))),
@@ -109,47 +93,17 @@ fn build(room: &Path, project: &Path) -> Result<(), Error> {
     scene::commit_all(project, "tests, a flow and a planner")
 }
 
-impl Typist<'_> {
-    /// Types everything. Returns the slug of the run.
-    fn session(&self) -> Result<String, Error> {
-        self.types("git config --get-regexp '^aynig'", Exit::Done)?;
-        self.types("aynig flow check fix.yaml --base main", Exit::Done)?;
-        let start = format!("aynig flow start fix.yaml --input task='{TASK}' --wait");
-        self.types(&start, Exit::Person)?;
-        let slug = self.slug()?;
-        self.types(&format!("aynig flow show {slug}"), Exit::Done)?;
-        self.types(&format!("aynig flow approve {slug} --comment 'That is it.'"), Exit::Done)?;
-        self.types("aynig run --drain", Exit::Done)?;
-        self.types("aynig flow list", Exit::Done)?;
-        self.types(&format!("git diff main work/{slug}/flow"), Exit::Done)?;
-        Ok(slug)
-    }
-
-    /// Shows a line, and runs it. An exit code other than the expected one is an error.
-    fn types(&self, line: &str, expected: Exit) -> Result<(), Error> {
-        if self.stop.cause().is_some() {
-            return Err(Error::failed("stopped"));
-        }
-        ui::answer("");
-        ui::answer(&format!("$ {}", styled(STRONG, line)));
-        let ended = typed(line, ("aynig", self.program), self.directory, &VARIABLES)
-            .map_err(|error| Error::because(&format!("run `{line}`"), &error))?;
-        if ended.code() == Some(i32::from(expected.code())) {
-            return Ok(());
-        }
-        Err(Error::failed(format!("`{line}` ended with {ended}")))
-    }
-
-    /// The slug of the only run, by the name of its driver.
-    fn slug(&self) -> Result<String, Error> {
-        let named = scene::git(self.directory).args([
-            "for-each-ref",
-            "--format=%(refname:lstrip=3)",
-            "refs/heads/run/",
-        ]);
-        let named = named.run().map_err(|error| Error::because("look for the run", &error))?;
-        let named = named.text();
-        let slug = named.split('/').next().filter(|slug| !slug.is_empty());
-        slug.map(str::to_owned).ok_or_else(|| Error::failed("the flow made no run"))
-    }
+/// Types everything. Returns the slug of the run.
+fn session(typist: &Typist<'_>) -> Result<String, Error> {
+    typist.types("git config --get-regexp '^aynig'", Exit::Done)?;
+    typist.types("aynig flow check fix.yaml --base main", Exit::Done)?;
+    let start = format!("aynig flow start fix.yaml --input task='{TASK}' --wait");
+    typist.types(&start, Exit::Person)?;
+    let slug = typist.slug()?;
+    typist.types(&format!("aynig flow show {slug}"), Exit::Done)?;
+    typist.types(&format!("aynig flow approve {slug} --comment 'That is it.'"), Exit::Done)?;
+    typist.types("aynig run --drain", Exit::Done)?;
+    typist.types("aynig flow list", Exit::Done)?;
+    typist.types(&format!("git diff main work/{slug}/flow"), Exit::Done)?;
+    Ok(slug)
 }
