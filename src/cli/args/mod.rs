@@ -48,7 +48,7 @@ pub(crate) use crate::cli::args::orch::{
     Orch, OrchChat, OrchEdgeVerb, OrchEvents, OrchRunSet, OrchRunVerb, OrchVerb, Phase, RunMode,
 };
 pub(crate) use crate::cli::args::orch_graphs::{
-    Carries, OrchCreate, OrchEdgeAdd, OrchTemplate, OrchTemplateVerb,
+    Carries, OrchCheck, OrchCreate, OrchEdgeAdd, OrchTemplate, OrchTemplateVerb,
 };
 pub(crate) use crate::cli::args::orch_hand::{
     Expects, Keeps, OrchArtifact, OrchArtifactAdd, OrchArtifactVerb, OrchDone, OrchHandoff, OrchRoster,
