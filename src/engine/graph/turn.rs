@@ -67,8 +67,9 @@ impl Engine<'_> {
                 Fate::None => {}
             }
         }
-        let due_of =
-            |ledger: &Ledger<'_>, node: &Node| now().map(|at| due(&ledger.tip().state, node.id, at, &self.pauses));
+        let due_of = |ledger: &Ledger<'_>, node: &Node| {
+            now().map(|at| due(&ledger.tip().state, node.id, at, &self.pauses))
+        };
         let mut due = node.as_ref().map(|node| due_of(&ledger, node)).transpose()?;
         if let (Some(node), Some(Due::Overdue)) = (&node, &due) {
             ledger.operate(&self.op_of_node(node.id)?, &[Command::Overdue(node.id)], &[])?;
