@@ -47,6 +47,8 @@ points! {
     AgentStarts = "agent-starts",
     /// The agent of a step has ended; nothing is recorded.
     AgentEnded = "agent-ended",
+    /// A turn has got the answer to a request, by its ledger; its program has not.
+    AnswerHeard = "answer-heard",
     /// What ends an attempt of a driver is written; nothing points to it.
     StepDecided = "step-decided",
     /// The end of an attempt of a driver has landed; its process has not ended.

@@ -130,7 +130,7 @@ impl Engine<'_> {
         let start = StepStart { id, opcode: step.opcode(), started_at: Some(at) };
         let commands = vec![
             Command::StartStep(start),
-            Command::Ask { node, tool, context, expires_at, heard: Vec::new() },
+            Command::Ask { node, tool, context, expires_at, heard: Vec::new(), turn: None },
         ];
         Ok(Conclusion { commands, ..Conclusion::default() })
     }

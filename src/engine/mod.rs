@@ -120,12 +120,12 @@ pub struct Engine<'a> {
     pub run_prefix: String,
     /// The length of a driver's lease, in seconds.
     pub lease_seconds: u64,
-    /// How long a turn waits for the answer to a request: `aynig.approvalWaitSeconds`.
-    pub approval_wait: Duration,
     /// How many turns without progress pause a graph: `aynig.stallRepeats`.
     pub stall_repeats: usize,
     /// The pauses before a node tries again: `aynig.retryPause`.
     pub pauses: Vec<Duration>,
+    /// How requests of nodes are treated here.
+    pub manners: graph::answers::Manners,
     /// The providers of this host.
     pub providers: Box<Providers<'a>>,
     /// The command lines of validators: `aynig.validator.<name>`.

@@ -232,6 +232,7 @@ pub(super) fn weigh(slug: &Slug, approval: &Approval, given: &Given, now: Now) -
         context: approval.context.clone(),
         expires_at: approval.expires_at,
         heard: Vec::new(),
+        turn: None,
     };
     Ok(Weighed::Moved(vec![Command::Answer { approval: approval_id, resolution: over }, again], refusal))
 }
@@ -280,7 +281,7 @@ fn in_time(slug: &Slug, approval: &Approval, now: Timestamp) -> Result<(), Refus
 pub(super) fn name_of(by: &By) -> String {
     match by {
         By::Person { name, email, .. } => format!("{name} <{email}>"),
-        By::Node { .. } | By::Runner { .. } => "nobody".to_owned(),
+        By::Node { .. } | By::Runner { .. } | By::Policy { .. } => "nobody".to_owned(),
     }
 }
 
@@ -318,7 +319,7 @@ fn may_answer(approval: &Approval, given: &Given) -> Result<(), Refusal> {
     let name = name_of(by);
     let signature = match by {
         By::Person { signature, .. } => signature.as_ref(),
-        By::Node { .. } | By::Runner { .. } => None,
+        By::Node { .. } | By::Runner { .. } | By::Policy { .. } => None,
     };
     if let Some(Signature { state: Signed::Unknown, .. }) = signature
         && approvers.iter().any(|one| one.starts_with(KEY))

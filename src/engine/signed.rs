@@ -7,6 +7,7 @@ use std::collections::HashSet;
 
 use crate::clock;
 use crate::contract::ids::CommitId;
+use crate::git::Repo;
 use crate::git::objects::commits::NewCommit;
 use crate::git::objects::signatures::{Checked, SIGNING, is_signed};
 use crate::git::process::cancel::Purpose;
@@ -33,17 +34,22 @@ impl Found {
     }
 }
 
+/// Checks the signature of a commit, if it has one.
+pub(super) fn signature_of(repo: &Repo, commit: CommitId) -> Found {
+    if !repo.head_of(commit).is_some_and(|head| is_signed(&head)) {
+        return Found::default();
+    }
+    let checked = repo.signatures(&HashSet::from([commit]), &[], Purpose::Signature).remove(&commit);
+    let state = checked.as_ref().map_or(Signed::Unknown, judge);
+    let keys = repo.signing_keys(commit);
+    let key = keys.last().cloned();
+    Found { signature: Some(Signature { state, key }), keys }
+}
+
 impl Engine<'_> {
     /// Checks the signature of a commit, if it has one.
     pub(super) fn signature_of(&self, commit: CommitId) -> Found {
-        if !self.repo.head_of(commit).is_some_and(|head| is_signed(&head)) {
-            return Found::default();
-        }
-        let checked = self.repo.signatures(&HashSet::from([commit]), &[], Purpose::Signature).remove(&commit);
-        let state = checked.as_ref().map_or(Signed::Unknown, judge);
-        let keys = self.repo.signing_keys(commit);
-        let key = keys.last().cloned();
-        Found { signature: Some(Signature { state, key }), keys }
+        signature_of(self.repo, commit)
     }
 
     /// Writes a signed answer, on top of the driver's commit `head`. No ref points at it yet.

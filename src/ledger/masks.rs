@@ -14,12 +14,10 @@ use super::error::LedgerError;
 use super::place::Place;
 use crate::contract::ids::CommitId;
 use crate::git::Repo;
+use crate::model::approval::MASK;
 use crate::model::decide::texts::{MAX_TEXT, change_value, cut};
 use crate::model::decide::{Command, NewRun};
 use crate::model::run::Replicate;
-
-/// What is written in place of a secret.
-const MASK: &str = "***";
 
 /// The shortest value that is masked, in bytes. A shorter one would be found in any text.
 const SHORTEST: usize = 4;

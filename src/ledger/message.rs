@@ -114,6 +114,8 @@ fn words(before: Option<&State>, after: &State, event: &Event) -> Option<String>
         Body::ApprovalRequested(_) => format!("approval: {} asks", about()),
         Body::ApprovalGiven(_) => "approval: given, and not the last one".to_owned(),
         Body::ApprovalResolved(_) => "approval: answered".to_owned(),
+        Body::ApprovalHeard(_) => format!("approval: {} has the answer", about()),
+        Body::ApprovalRevoked(_) => "approval: revoked".to_owned(),
         Body::ArtifactCreated(body) => format!("artifact: {}", body.artifact.name),
         Body::TurnEnded(end) => format!("turn: {} {}", about(), end.status.word()),
         Body::StepStarted(body) => format!("step: {} started", body.step.id),

@@ -22,11 +22,13 @@ use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::crashpoint::{self, Point};
 use crate::git::objects::commits::NewCommit;
+use crate::git::objects::signatures::SIGNING;
+use crate::git::process::cancel::Purpose;
 use crate::git::remote::PATIENCE;
 use crate::git::{RefChange, RefError, Repo, Swap, Together};
 use crate::model::decide::{Command, Decided, NewRun, Op, Rules, begin, decide};
-use crate::model::event::MAX_LINE;
-use crate::model::ids::RunId;
+use crate::model::event::{Body, Event, MAX_LINE};
+use crate::model::ids::{ApprovalId, RunId};
 use crate::model::state::State;
 
 /// How many races an operation may lose.
@@ -40,6 +42,9 @@ const PAUSES: (u64, u64) = (20, 2_000);
 
 /// How far back an operation with an id of the caller's is looked for.
 const REMEMBERED: usize = 1_000;
+
+/// How far back the operation is looked for that answered a request.
+const MOST_READ: usize = 100_000;
 
 /// What is done after a lost race.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +66,8 @@ pub struct Ledger<'r> {
     masks: Masks,
     /// Contents for the next operation, by their digests.
     contents: BTreeMap<String, Content>,
+    /// Whether its operations are signed.
+    signs: bool,
 }
 
 /// The result of an operation.
@@ -121,6 +128,7 @@ impl<'r> Ledger<'r> {
                     rules: rules(repo)?,
                     masks,
                     contents: BTreeMap::new(),
+                    signs: false,
                 })
             }
             Together::Lost { name, .. } => Err(LedgerError::Moved { name: name.to_string() }),
@@ -140,7 +148,16 @@ impl<'r> Ledger<'r> {
         let base = base.filter(|_| has_base(&tip.state.run.base_sha));
         bring(repo, &place, &tip.state.run, base.as_slice())?;
         let masks = Masks::of(repo, &tip.state.run.base_sha)?;
-        Ok(Self { repo, place, run, tip, rules: rules(repo)?, masks, contents: BTreeMap::new() })
+        Ok(Self {
+            repo,
+            place,
+            run,
+            tip,
+            rules: rules(repo)?,
+            masks,
+            contents: BTreeMap::new(),
+            signs: false,
+        })
     }
 
     /// The newest operation that is known.
@@ -155,6 +172,24 @@ impl<'r> Ledger<'r> {
         let content = Content::new(&self.masks, content);
         self.contents.insert(content.sha256().to_owned(), content.clone());
         content
+    }
+
+    /// Lets git sign the commits of the next operations.
+    pub(crate) fn sign(&mut self) {
+        self.signs = true;
+    }
+
+    /// The commit of the operation that answered a request, among the newest.
+    pub(crate) fn answered_by(&self, approval: ApprovalId) -> Option<CommitId> {
+        let answers = |event: &Event| matches!(&event.body, Body::ApprovalResolved(body) if body.approval_id == approval);
+        let id = approval.to_string();
+        let mut commits = self.repo.history(self.tip.id).take(MOST_READ).map_while(Result::ok);
+        let found = commits.find(|commit| {
+            commit.message.contains_str(&id)
+                && message::decode(&commit.message, self.run)
+                    .is_some_and(|all| all.events.iter().any(answers))
+        });
+        found.map(|commit| commit.id)
     }
 
     /// Where the run is decided.
@@ -278,7 +313,8 @@ impl<'r> Ledger<'r> {
             if decided.events.is_empty() && beside.is_empty() {
                 return Ok(Operated { commit: None, decided });
             }
-            let commit = write(self.repo, Some(&self.tip), &decided, op, &self.contents)?;
+            let new = (&decided, op, &self.contents);
+            let commit = written(self.repo, Some(&self.tip), new, self.signs)?;
             sent.push(commit);
             match swap(self.repo, &self.place, self.run, Some(self.tip.id), commit, beside) {
                 Err(error) => {
@@ -432,6 +468,16 @@ pub(super) fn write(
     op: &Op,
     contents: &BTreeMap<String, Content>,
 ) -> Result<CommitId, LedgerError> {
+    written(repo, tip, (decided, op, contents), false)
+}
+
+/// The same; `signs`: git signs the commit.
+fn written(
+    repo: &Repo,
+    tip: Option<&Tip>,
+    (decided, op, contents): (&Decided, &Op, &BTreeMap<String, Content>),
+    signs: bool,
+) -> Result<CommitId, LedgerError> {
     let mut files = content::files(&decided.events, decided.state.run.replicate, contents);
     let changed: Vec<_> =
         decided.changed.iter().map(|entry| (entry.path(), decided.state.content(entry))).collect();
@@ -442,6 +488,10 @@ pub(super) fn write(
     let tree = repo.edit_tree(tip.map(|tip| tip.tree), &files)?;
     let parents: Vec<CommitId> = tip.map(|tip| tip.id).into_iter().collect();
     let new = NewCommit { tree, parents: &parents, message: &message, attempt: None };
+    if signs {
+        let limits = (Purpose::Signature, SIGNING);
+        return Ok(repo.write_signed(&new, None, clock::local_time(), limits, None)?);
+    }
     Ok(repo.write_commit(&new)?)
 }
 

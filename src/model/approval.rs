@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::by::By;
-use super::ids::{ApprovalId, NodeId};
+use super::ids::{ApprovalId, NodeId, TurnId};
 use super::time::Timestamp;
 
 /// A tool that a node wants to use, or a question of a gate.
@@ -49,6 +49,16 @@ pub struct Resolution {
     pub reason: Option<String>,
 }
 
+/// The calls of its node that an approval lets run for good, besides the one that was asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Always {
+    /// Calls of the tool with equal arguments.
+    Call,
+    /// All calls of the tool.
+    Tool,
+}
+
 /// The approval of one person, where several must approve.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -89,9 +99,56 @@ pub struct Approval {
     /// Who answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved_by: Option<By>,
+    /// The calls that it lets run for good. It stays until it is revoked, or its node is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub always: Option<Always>,
+    /// The turn whose program was given the answer. No other turn gets it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heard_by: Option<TurnId>,
+}
+
+/// What is written in place of a secret.
+pub const MASK: &str = "***";
+
+/// Whether a secret may be masked in arguments. Two of them can be equal although the calls differ.
+#[must_use]
+pub fn has_mask(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains(MASK),
+        Value::Array(values) => values.iter().any(has_mask),
+        Value::Object(fields) => fields.iter().any(|(key, value)| key.contains(MASK) || has_mask(value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 impl Approval {
+    /// Whether nobody has answered.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.resolution.is_none()
+    }
+
+    /// Whether it lets this call of a node run for good. Arguments are compared as JSON values, and those that may have a
+    /// masked secret are equal to none.
+    #[must_use]
+    pub fn covers(&self, node: NodeId, tool: &Tool) -> bool {
+        let is_approved = self.resolution.as_ref().is_some_and(|given| given.status == Answer::Approved);
+        is_approved
+            && match self.always {
+                Some(Always::Tool) => self.node_id == node && self.tool.name == tool.name,
+                Some(Always::Call) => {
+                    self.asks_for(node, tool) && !has_mask(&Value::Object(tool.args.clone()))
+                }
+                None => false,
+            }
+    }
+
+    /// Whether the time for an answer is over.
+    #[must_use]
+    pub fn is_overdue(&self, now: Timestamp) -> bool {
+        self.is_open() && self.expires_at.is_some_and(|at| at <= now)
+    }
+
     /// Whether a request asks for the same: the same node, tool and arguments.
     #[must_use]
     pub fn asks_for(&self, node: NodeId, tool: &Tool) -> bool {

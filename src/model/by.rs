@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ids::NodeId;
+use super::ids::{ApprovalId, NodeId};
 
 /// What a host found of a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +54,14 @@ pub enum By {
         /// The host.
         runner: String,
     },
+    /// A rule of a person that the program carried out: an approval for good, the permissions of a node, a time limit.
+    Policy {
+        /// The host.
+        runner: String,
+        /// The approval for good.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        grant: Option<ApprovalId>,
+    },
 }
 
 impl By {
@@ -61,7 +69,10 @@ impl By {
     #[must_use]
     pub fn runner(&self) -> &str {
         match self {
-            Self::Person { runner, .. } | Self::Node { runner, .. } | Self::Runner { runner } => runner,
+            Self::Person { runner, .. }
+            | Self::Node { runner, .. }
+            | Self::Runner { runner }
+            | Self::Policy { runner, .. } => runner,
         }
     }
 
@@ -70,7 +81,7 @@ impl By {
     pub fn key(&self) -> Option<&str> {
         match self {
             Self::Person { signature: Some(Signature { state: Signed::Good, key }), .. } => key.as_deref(),
-            Self::Person { .. } | Self::Node { .. } | Self::Runner { .. } => None,
+            Self::Person { .. } | Self::Node { .. } | Self::Runner { .. } | Self::Policy { .. } => None,
         }
     }
 
@@ -91,7 +102,7 @@ impl By {
     pub fn node(&self) -> Option<NodeId> {
         match self {
             Self::Node { node, .. } => Some(*node),
-            Self::Person { .. } | Self::Runner { .. } => None,
+            Self::Person { .. } | Self::Runner { .. } | Self::Policy { .. } => None,
         }
     }
 }

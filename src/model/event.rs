@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::approval::{Resolution, Tool};
+use super::approval::{Always, Resolution, Tool};
 use super::artifact::Artifact;
 use super::by::By;
 use super::edge::Edge;
@@ -166,6 +166,21 @@ bodies! {
         approval_id: ApprovalId,
         /// The answer.
         resolution: Resolution,
+        /// The calls that it lets run for good, too.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        always: Option<Always>,
+    }
+    /// A turn gets an answer: its program is given it now, and no other turn.
+    ApprovalHeard {
+        /// The request.
+        approval_id: ApprovalId,
+        /// The turn.
+        turn_id: TurnId,
+    }
+    /// An approval for good is taken back.
+    ApprovalRevoked {
+        /// The request that it was the answer to.
+        approval_id: ApprovalId,
     }
     /// A new artifact.
     ArtifactCreated {
@@ -277,6 +292,10 @@ pub enum Body {
     ApprovalGiven(ApprovalGiven),
     #[serde(rename = "approval.resolved")]
     ApprovalResolved(ApprovalResolved),
+    #[serde(rename = "approval.heard")]
+    ApprovalHeard(ApprovalHeard),
+    #[serde(rename = "approval.revoked")]
+    ApprovalRevoked(ApprovalRevoked),
     #[serde(rename = "artifact.created")]
     ArtifactCreated(ArtifactCreated),
     #[serde(rename = "telemetry.usage")]
@@ -442,6 +461,8 @@ impl Body {
             "approval.requested" => read(fields, Self::ApprovalRequested),
             "approval.given" => read(fields, Self::ApprovalGiven),
             "approval.resolved" => read(fields, Self::ApprovalResolved),
+            "approval.heard" => read(fields, Self::ApprovalHeard),
+            "approval.revoked" => read(fields, Self::ApprovalRevoked),
             "artifact.created" => read(fields, Self::ArtifactCreated),
             "telemetry.usage" => read(fields, Self::UsageReported),
             "turn.status" => read(fields, Self::TurnEnded),

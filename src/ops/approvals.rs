@@ -1,13 +1,16 @@
-//! Requests of nodes for approval, for front ends: those that wait, and the answers of people (CONTRACT 22.12).
+//! Requests of nodes for approval, for front ends: those that wait, the answers of people, and approvals for good
+//! (CONTRACT 22.12, 22.35).
 
 use serde_json::{Map, Value};
 
 use crate::engine::Engine;
+use crate::engine::graph::answers::signature;
 use crate::git::Repo;
 use crate::ledger::Ledger;
-use crate::model::approval::{Answer, Approval, Resolution};
+use crate::model::approval::{Always, Answer, Approval, Resolution, Tool};
+use crate::model::by::Signature;
 use crate::model::decide::{Command, Decided};
-use crate::model::ids::{RunId, Slug};
+use crate::model::ids::{ApprovalId, RunId, Slug};
 use crate::model::run::RunKind;
 
 use super::error::Error;
@@ -25,11 +28,23 @@ pub struct Asked {
     pub alias: String,
     /// The request.
     pub approval: Approval,
+    /// The signature of the answer, as this host finds it.
+    pub signature: Option<Signature>,
 }
 
-/// The requests of all graphs, the oldest first: those that wait, or with `all` also those with an answer that no turn
-/// has read. Runs that cannot be read are left out.
-pub fn list(repo: &Repo, all: bool) -> Result<Vec<Asked>, Error> {
+/// Which requests are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// Those that wait for an answer, of runs that have not ended.
+    Open,
+    /// Those with an answer that no turn that completed has read, too, and those of runs that have ended.
+    All,
+    /// Approvals for good.
+    Grants,
+}
+
+/// The requests of all graphs, the oldest first. Runs that cannot be read are left out.
+pub fn list(repo: &Repo, which: Which) -> Result<Vec<Asked>, Error> {
     let mut found = Vec::new();
     for listed in runs::list(repo)? {
         if !listed.run.as_ref().is_ok_and(|run| run.kind == RunKind::Graph) {
@@ -37,12 +52,18 @@ pub fn list(repo: &Repo, all: bool) -> Result<Vec<Asked>, Error> {
         }
         let ledger = Ledger::open(repo, listed.id)?;
         let state = &ledger.tip().state;
-        for approval in state.approvals.values().filter(|one| all || one.resolution.is_none()) {
+        let is_meant = |one: &&Approval| match which {
+            Which::Open => one.is_open() && !state.run.status.is_ended(),
+            Which::All => true,
+            Which::Grants => one.always.is_some(),
+        };
+        for approval in state.approvals.values().filter(is_meant) {
             let node = state.nodes.get(&approval.node_id);
             found.push(Asked {
                 run: listed.id,
                 slug: state.run.slug.clone(),
                 alias: node.map(|node| node.alias.to_string()).unwrap_or_default(),
+                signature: signature(repo, &ledger, approval).map(|(signature, _)| signature),
                 approval: approval.clone(),
             });
         }
@@ -58,6 +79,16 @@ pub fn approve(engine: &Engine<'_>, named: &str, args: Option<&str>) -> Result<D
     answer(engine, named, Resolution { status, modified_args, reason: None })
 }
 
+/// Lets a tool run, now and for good: the calls that are like this one, or all calls of the tool.
+pub fn grant(engine: &Engine<'_>, named: &str, always: Always) -> Result<Decided, Error> {
+    operate(engine, named, &|approval| Command::Grant { approval, always })
+}
+
+/// Takes an approval for good back.
+pub fn revoke(engine: &Engine<'_>, named: &str) -> Result<Decided, Error> {
+    operate(engine, named, &Command::Revoke)
+}
+
 /// Denies a tool. The agent reads the reason.
 pub fn deny(engine: &Engine<'_>, named: &str, reason: &str) -> Result<Decided, Error> {
     let reason = Some(reason.to_owned());
@@ -65,17 +96,37 @@ pub fn deny(engine: &Engine<'_>, named: &str, reason: &str) -> Result<Decided, E
 }
 
 fn answer(engine: &Engine<'_>, named: &str, resolution: Resolution) -> Result<Decided, Error> {
+    operate(engine, named, &|approval| Command::Answer { approval, resolution: resolution.clone() })
+}
+
+fn operate(
+    engine: &Engine<'_>,
+    named: &str,
+    command: &dyn Fn(ApprovalId) -> Command,
+) -> Result<Decided, Error> {
     persons_only("answering a request")?;
     let asked = find(engine.repo, named)?;
     let mut ledger = engine.graph(asked.run)?;
-    let command = Command::Answer { approval: asked.approval.id, resolution };
-    Ok(engine.operate(&mut ledger, &[command], &engine.workspaces.options.by)?)
+    Ok(engine.answer_request(&mut ledger, command(asked.approval.id))?)
+}
+
+/// The part of an id that people type.
+#[must_use]
+pub fn short(id: ApprovalId) -> String {
+    id.to_string().chars().take(8).collect()
+}
+
+/// A call in a few words: the tool, and the first line of its first argument that is a text.
+#[must_use]
+pub fn asked(tool: &Tool) -> String {
+    let text = tool.args.values().find_map(Value::as_str).and_then(|text| text.lines().next());
+    text.map_or_else(|| tool.name.clone(), |text| format!("{}: {text}", tool.name))
 }
 
 /// The request that is meant by its id, or by the beginning of it.
 fn find(repo: &Repo, named: &str) -> Result<Asked, Error> {
     let named = named.to_ascii_lowercase();
-    let all = list(repo, true)?.into_iter();
+    let all = list(repo, Which::All)?.into_iter();
     let mut meant: Vec<Asked> = all.filter(|one| one.approval.id.to_string().starts_with(&named)).collect();
     let (Some(asked), false) = (meant.pop(), named.is_empty()) else {
         return Err(Error::failed(format!("there is no request {named:?}; nothing was changed")).hint(

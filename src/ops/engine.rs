@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::contract::ids::{CommitId, RemoteName};
@@ -9,6 +10,7 @@ use crate::engine::Engine;
 use crate::engine::attempt::Attempt;
 pub use crate::engine::attempt::Ended;
 pub use crate::engine::control::{Granted, Reply, Wish};
+use crate::engine::graph::answers::Manners;
 pub use crate::engine::start::{Order, Started};
 use crate::flow::document::Flow;
 use crate::git::Repo;
@@ -33,12 +35,13 @@ pub fn open<'a>(
     let mut workspaces = workspace::at(repo, process, stop.clone())?;
     workspaces.options.tell = tell;
     let settings = settings::workspace(repo)?;
+    let manners = manners(&settings, process, tell);
     Ok(Engine {
         repo,
         workspaces,
         run_prefix: settings.run_prefix,
         lease_seconds: settings.orch_lease_seconds,
-        approval_wait: Duration::from_secs(settings.approval_wait_seconds),
+        manners,
         stall_repeats: usize::try_from(settings.stall_repeats).unwrap_or(usize::MAX),
         pauses: settings.retry_pause,
         providers: Box::new(|name| settings::providers::here(repo, name)),
@@ -55,6 +58,21 @@ pub fn open<'a>(
             }
         }),
     })
+}
+
+/// How this host treats requests of nodes.
+fn manners(settings: &settings::Settings, process: &Process, tell: fn(&str)) -> Manners {
+    let process = process.clone();
+    Manners {
+        wait: Duration::from_secs(settings.approval_wait_seconds),
+        expiry: settings.approval_expire_seconds.map(Duration::from_secs),
+        requires_signed: settings.require_signed_approvals,
+        listener: Arc::new(move |repo, requested| {
+            if let Err(warning) = notify::announce_request(repo, &process, requested) {
+                tell(&warning);
+            }
+        }),
+    }
 }
 
 /// The place that decides new runs here.

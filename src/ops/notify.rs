@@ -11,15 +11,17 @@ use std::sync::Arc;
 use globset::GlobSet;
 
 use crate::contract::environment::trailer_variables;
-use crate::contract::head::Head;
+use crate::contract::head::{Event, Head};
 use crate::contract::ids::{CommitId, RemoteName, RoleName};
 use crate::contract::message::Message;
 use crate::contract::trailers::Trailer;
 use crate::contract::waits_for::WaitsFor;
 use crate::engine::Moved;
+use crate::engine::driver::Driver;
+use crate::engine::graph::answers::Requested;
 use crate::fsutil;
 use crate::git::{Repo, Store};
-use crate::model::run::Verdict;
+use crate::model::run::{RunKind, Verdict};
 use crate::runner::attempt::environment::own_environment;
 use crate::runner::events::hook::{Hook, HookRunner};
 use crate::runner::events::notice::Notice;
@@ -30,6 +32,7 @@ use crate::supervise::{Watchdog, detach};
 use crate::words::error_chain;
 
 use super::app::{App, Process};
+use super::approvals::{asked, short};
 use super::declare::{Written, driven_by};
 use super::error::Error;
 use super::flows;
@@ -156,6 +159,9 @@ pub fn announce(
 pub(super) fn announce_run(repo: &Repo, process: &Process, moved: &Moved<'_>) -> Result<(), String> {
     let stored = repo.commit(moved.commit).map_err(|error| format!("nobody is told: {error}"))?;
     let Head::Ready(event) = Head::read(&stored.facts()) else { return Ok(()) };
+    if moved.run.run.kind == RunKind::Graph {
+        return announce_node(repo, process, moved, &event);
+    }
     let has_ended = moved.previous.as_ref().is_none_or(|previous| *previous != event.state);
     let failed = has_ended && moved.run.run.verdict.is_some_and(|verdict| verdict != Verdict::Succeeded);
     call(repo, process, moved.remote, |states| {
@@ -165,6 +171,45 @@ pub(super) fn announce_run(repo: &Repo, process: &Process, moved: &Moved<'_>) ->
         let told = Notification::of_run((moved.branch, &event.state), waits.as_ref(), states, stands)?;
         Some(told.after(moved.previous.as_ref(), Some(moved.commit)))
     })
+}
+
+/// The same for the driver of a node. Its requests were announced when they were made.
+fn announce_node(repo: &Repo, process: &Process, moved: &Moved<'_>, event: &Event) -> Result<(), String> {
+    let (name, slug) = (moved.branch.to_string(), &moved.run.run.slug);
+    let alias = name.rsplit('/').next().unwrap_or_default();
+    let node = moved.run.nodes.values().find(|node| node.alias.as_str() == alias);
+    let asks = node
+        .is_some_and(|node| moved.run.approvals.values().any(|one| one.node_id == node.id && one.is_open()));
+    if asks {
+        return Ok(());
+    }
+    let waits = WaitsFor::of(&event.message.trailers);
+    let next = ["node start", "show"].map(|verb| match verb {
+        "show" => format!("aynig orch show {slug}"),
+        verb => format!("aynig orch {verb} {slug} {alias}"),
+    });
+    call(repo, process, moved.remote, |states| {
+        let told =
+            Notification::of_node((moved.branch, &event.state), waits.as_ref(), states, next.to_vec())?;
+        Some(told.after(moved.previous.as_ref(), Some(moved.commit)))
+    })
+}
+
+/// Runs the hook for a request of a node that this process recorded.
+pub(super) fn announce_request(
+    repo: &Repo,
+    process: &Process,
+    requested: &Requested<'_>,
+) -> Result<(), String> {
+    let Requested { remote, run, approval } = requested;
+    let alias = run.nodes.get(&approval.node_id).map(|node| node.alias.to_string()).unwrap_or_default();
+    let prefix = settings::workspace(repo).map_err(|error| error.message)?.run_prefix;
+    let branch = Driver::branch_of(&prefix, &run.run.slug, &alias).map_err(|refusal| refusal.message)?;
+    let asks = format!("{alias} asks to use {}", asked(&approval.tool));
+    let id = short(approval.id);
+    let next = ["approve ID", "deny ID --reason TEXT"];
+    let next = next.map(|verb| format!("aynig orch {}", verb.replacen("ID", &id, 1)));
+    call(repo, process, *remote, |_| Some(Notification::of_request(&branch, &asks, next.to_vec())))
 }
 
 /// Runs the hook, if there is one, for what `notice` makes of the states that it is called for.

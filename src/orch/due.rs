@@ -40,8 +40,8 @@ pub enum Rest {
     Held(Hold),
     /// Its turns failed until no try was left.
     Failed,
-    /// A request of it has no answer.
-    Asks,
+    /// A request of it has no answer. With a time limit, until the first of them is over.
+    Asks(Option<Timestamp>),
     /// Its inbox is empty.
     Nothing,
 }
@@ -59,8 +59,10 @@ pub fn due(state: &State, id: NodeId, now: Timestamp, pauses: &[Duration]) -> Du
     if node.status == NodeStatus::Failed {
         return Due::Rest(Rest::Failed);
     }
-    if state.approvals.values().any(|asked| asked.node_id == id && asked.resolution.is_none()) {
-        return Due::Rest(Rest::Asks);
+    let open = state.approvals.values().filter(|one| one.node_id == id && one.is_open());
+    // One whose time is over has an answer, which whoever begins the turn records.
+    if open.clone().any(|one| !one.is_overdue(now)) {
+        return Due::Rest(Rest::Asks(open.filter_map(|one| one.expires_at).min()));
     }
     let read: Vec<MessageId> = state.inbox(id).iter().map(|item| item.id()).collect();
     match node.longest_wait().map(|(_, wait)| wait.until()) {
@@ -128,6 +130,7 @@ mod tests {
             unsaid: Vec::new(),
             session: None,
             trace: None,
+            answered: Vec::new(),
         }))
     }
 
@@ -171,9 +174,16 @@ mod tests {
         bench.run(chat(a, "go", false)).unwrap();
         let tool = Tool { id: "1".to_owned(), name: "command".to_owned(), args: serde_json::Map::new() };
         bench
-            .run(Command::Ask { node: a, tool, context: None, expires_at: None, heard: Vec::new() })
+            .run(Command::Ask {
+                node: a,
+                tool,
+                context: None,
+                expires_at: None,
+                heard: Vec::new(),
+                turn: None,
+            })
             .unwrap();
-        assert_eq!(now(&bench, a), Due::Rest(Rest::Asks));
+        assert_eq!(now(&bench, a), Due::Rest(Rest::Asks(None)));
         let approval = *bench.state.approvals.keys().next().unwrap();
         let resolution = Resolution { status: Answer::Denied, modified_args: None, reason: None };
         bench.run(Command::Answer { approval, resolution }).unwrap();

@@ -145,6 +145,7 @@ mod tests {
             unsaid: Vec::new(),
             session: Some(format!("s-{number}")),
             trace: None,
+            answered: Vec::new(),
         }))
     }
 

@@ -9,13 +9,17 @@ use super::lines::Ending;
 use super::name::Kind;
 use super::opening::Opening;
 use super::tally::Tally;
-use super::turn::{How, Provider, Question};
+use super::turn::{AtOnce, How, Provider, Question};
+use crate::model::approval::{Answer, Tool};
 use crate::model::run::Usage;
 use crate::stop::Cause;
 use crate::supervise;
 
 /// The exit code by which a program without a protocol asks to be run later (`EX_TEMPFAIL`).
 const TRY_LATER: i32 = 75;
+
+/// The most requests that are named of those that the posture answered.
+const MOST_ANSWERED: usize = 100;
 
 /// Why a turn was ended from outside.
 #[derive(Debug)]
@@ -50,6 +54,8 @@ pub(super) struct Account {
     pub(super) tally: Tally,
     /// Whether the program keeps a call for later.
     is_kept: bool,
+    /// The first requests that the posture answered.
+    pub(super) answered: Vec<AtOnce>,
     limit: Option<(Option<i64>, String)>,
     pub(super) end: Option<End>,
     last_retry: Option<String>,
@@ -71,6 +77,11 @@ impl Account {
             Event::Retry(message) => self.last_retry = Some(message),
             Event::Unsaid(words) => self.unsaid.push(words),
             Event::Kept => self.is_kept = true,
+            Event::Approval { tool: id, question, answer, .. } if self.answered.len() < MOST_ANSWERED => {
+                let Question { tool: name, args, context } = question;
+                let is_approved = answer == Answer::Approved;
+                self.answered.push(AtOnce { tool: Tool { id, name, args }, context, is_approved });
+            }
             Event::Limit { .. }
             | Event::End(_)
             | Event::Delta(_)

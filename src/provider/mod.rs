@@ -48,4 +48,4 @@ pub use gate::{Gate, Reply, Request, Resolution};
 pub use name::{Kind, named, of_its_own};
 pub(crate) use record::{discard_output, reported};
 pub use run::run;
-pub use turn::{Ended, How, Ids, Listener, Posture, Provider, Question, Tools, Turn};
+pub use turn::{AtOnce, Ended, How, Ids, Listener, Posture, Provider, Question, Tools, Turn};

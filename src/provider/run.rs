@@ -548,7 +548,9 @@ impl Conductor<'_> {
 
 fn conclude(turn: &Turn<'_>, end: End, argv: Vec<OsString>, elapsed: Duration) -> Ended {
     let End { verdict, account, exit, stuck } = end;
-    let Account { final_text, unsaid, tally, usage, bad_usage, session, model, version, end, .. } = account;
+    let Account {
+        final_text, unsaid, answered, tally, usage, bad_usage, session, model, version, end, ..
+    } = account;
     let Verdict { how, outage, words } = verdict;
     let has_no_session = how == How::Failed && matches!(end, Some(event::End::NoSession(_)));
     let mut evidence = format!("{} {words}", turn.provider.name);
@@ -566,6 +568,7 @@ fn conclude(turn: &Turn<'_>, end: End, argv: Vec<OsString>, elapsed: Duration) -
         unsaid,
         failed_call: tally.failed_call(),
         verification: tally.verification(),
+        answered,
         usage,
         session,
         has_no_session,

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::gate::{Gate, Request};
 use super::name::Kind;
 use crate::flow::document::{Approval, Execution};
+use crate::model::approval::Tool;
 use crate::model::ids::ProviderName;
 use crate::model::run::Usage;
 use crate::model::trace::FailedCall;
@@ -144,6 +145,17 @@ pub struct Question {
     pub context: Option<String>,
 }
 
+/// A request that the posture of a turn answered at once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AtOnce {
+    /// The tool.
+    pub tool: Tool,
+    /// Its purpose, in words of the program.
+    pub context: Option<String>,
+    /// Whether it was allowed.
+    pub is_approved: bool,
+}
+
 /// How a turn ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum How {
@@ -216,6 +228,8 @@ pub struct Ended {
     pub failed_call: Option<FailedCall>,
     /// The hash of the commands that failed when they were last run, and of their results. `None`: none did.
     pub verification: Option<String>,
+    /// Its first 100 requests that its posture answered at once.
+    pub answered: Vec<AtOnce>,
     /// Tokens and cost of this turn. `None` if none were reported.
     pub usage: Option<Usage>,
     /// The session, with which a later turn continues this one.

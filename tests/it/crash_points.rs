@@ -99,6 +99,8 @@ fn cases(point: Point) -> Vec<Case> {
         // See `flow_engine::crashes` and `flow_engine::interrupted`.
         Point::InterruptedRecorded | Point::AgentStarts | Point::AgentEnded => vec![],
         Point::StepDecided | Point::StepEnded => vec![],
+        // See `graphs::approvals`.
+        Point::AnswerHeard => vec![],
         Point::JournalWritten | Point::ContentProjected | Point::JournalRetiring => vec![],
         // A step delivers nothing: see `deferred`.
         Point::RefsDecided | Point::RefsHalfMoved | Point::DeliveryWritten => vec![],

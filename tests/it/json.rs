@@ -482,6 +482,7 @@ esac
     super::graphs::approvals::scenes(stage.scenes);
     super::graphs::hand::scenes(stage.scenes);
     super::graphs::made::scenes(stage.scenes);
+    super::graphs::grants::scenes(stage.scenes);
     stage.ask("orch node stop", &[run, "a"]);
     stage.ask("orch node start", &[run, "a"]);
     stage.ask("orch node reset", &[run, "a"]);

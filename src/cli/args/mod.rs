@@ -45,7 +45,8 @@ pub(crate) use crate::cli::args::flow_runs::{FlowList, FlowOne};
 pub(crate) use crate::cli::args::land::Land;
 pub(crate) use crate::cli::args::look::{Log, Logs, Status};
 pub(crate) use crate::cli::args::orch::{
-    Orch, OrchChat, OrchEdgeVerb, OrchEvents, OrchRunSet, OrchRunVerb, OrchVerb, Phase, RunMode,
+    For, Orch, OrchApprovals, OrchChat, OrchEdgeVerb, OrchEvents, OrchRunSet, OrchRunVerb, OrchVerb, Phase,
+    RunMode,
 };
 pub(crate) use crate::cli::args::orch_graphs::{
     Carries, OrchCheck, OrchCreate, OrchEdgeAdd, OrchTemplate, OrchTemplateVerb,

@@ -11,7 +11,7 @@ use super::orch_nodes::OrchNode;
 #[command(
     disable_help_subcommand = true,
     after_help = "RUN is a slug, the beginning of a run's id, or an id. With aynig.remote the ledgers are fetched first, except by doctor and rebuild.\n\
-    Exit codes: 0 done; 1 refused, no such run, several that are meant, or a fault that `doctor` found; 2 usage; 3 set-up; 5 a person was asked, and has not answered."
+    Exit codes: 0 done; 1 refused, no such run, several that are meant, or a fault that `doctor` found; 2 usage; 3 set-up; 5 a person was asked, and has not answered (approvals: with --exit-code)."
 )]
 pub(crate) struct Orch {
     /// Print JSON
@@ -54,6 +54,8 @@ pub(crate) enum OrchVerb {
     Approve(OrchApprove),
     /// Deny a tool that a node asked for
     Deny(OrchDeny),
+    /// Take back what `approve --always` gave
+    Revoke(OrchRevoke),
     /// Show a run: its status, its nodes, and what it waits for
     Show(OneRun),
     /// Show the events of a run
@@ -208,6 +210,31 @@ pub(crate) struct OrchApprovals {
     /// Also requests with an answer that their node has not read
     #[arg(long)]
     pub(crate) all: bool,
+
+    /// What nodes may do without asking, by `approve --always`
+    #[arg(long, conflicts_with = "all")]
+    pub(crate) grants: bool,
+
+    /// Exit with 5 if a request waits
+    #[arg(long)]
+    pub(crate) exit_code: bool,
+}
+
+/// `aynig orch revoke`.
+#[derive(Debug, Args)]
+pub(crate) struct OrchRevoke {
+    /// The id of the approval, or the beginning of it
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+}
+
+/// The calls that `approve --always` allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum For {
+    /// Calls with equal arguments
+    Call,
+    /// All calls of the tool
+    Tool,
 }
 
 /// `aynig orch approve`.
@@ -220,6 +247,18 @@ pub(crate) struct OrchApprove {
     /// Let it run with these arguments instead: a JSON object
     #[arg(long, value_name = "JSON")]
     pub(crate) args: Option<String>,
+
+    /// Let the node do this without asking from now on
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHAT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "call",
+        conflicts_with = "args"
+    )]
+    pub(crate) always: Option<For>,
 }
 
 /// `aynig orch deny`.

@@ -13,14 +13,14 @@ use crate::engine::policy::Rules;
 use crate::engine::record::ProviderUsed;
 use crate::engine::{Engine, Stirred};
 use crate::flow::document::Execution;
-use crate::model::ids::{ApprovalId, MessageId};
+use crate::model::ids::{ApprovalId, MessageId, TurnId};
 use crate::model::limits::time_left;
 use crate::model::node::{CliPermissions, EdgeManagement, Node};
 use crate::model::step::Outcome;
 use crate::provider::{self, How, Ids, Posture, Provider, Tools, Turn, discard_output};
 use crate::supervise::Worked;
 use crate::words::pluralize;
-use crate::workspace::refusal::Refusal;
+use crate::workspace::refusal::{Refusal, Why};
 
 use super::gate::{Asking, Managing, Owner, cannot_ask};
 use super::hand::Hand;
@@ -151,7 +151,9 @@ impl Engine<'_> {
             return Ok(Ok(None));
         }
         let run = work.ledger.tip().state.run.id;
-        let owner = Owner { run, node: node.id, wait: self.approval_wait };
+        let turn = TurnId::parse(work.attempt)
+            .ok_or_else(|| Refusal::new(Why::Usage, format!("{} is no id of an attempt", work.attempt)))?;
+        let owner = Owner { run, node: node.id, turn, manners: self.manners.clone() };
         let managing = Managing { hand: hand.clone(), stop: work.stop.clone() };
         Asking::of(self.repo, work.ledger.place(), owner, managing).map(|asking| Ok(Some(asking)))
     }

@@ -68,7 +68,7 @@ impl Engine<'_> {
         let asked = hand.ask(&Ask { tool, context });
         let asked = asked.map_err(|error| Refusal::because("ask a person", &error))?;
         let since = Stopwatch::start();
-        while since.elapsed() < self.approval_wait.saturating_add(PATIENCE) {
+        while since.elapsed() < self.manners.wait.saturating_add(PATIENCE) {
             if let Some(answer) = hand.answered(&asked) {
                 return Ok(match (answer.status, answer.modified_args) {
                     (Answer::Approved, _) => Heard::Approved,
@@ -108,7 +108,14 @@ fn rights(node: &Node) -> String {
 
 /// A tool as the ledger has it.
 fn masked(masks: &Masks, node: NodeId, tool: Tool) -> Tool {
-    let ask = Command::Ask { node, tool: tool.clone(), context: None, expires_at: None, heard: Vec::new() };
+    let ask = Command::Ask {
+        node,
+        tool: tool.clone(),
+        context: None,
+        expires_at: None,
+        heard: Vec::new(),
+        turn: None,
+    };
     match masks.commands(&[ask]).pop() {
         Some(Command::Ask { tool, .. }) => tool,
         Some(_) | None => tool,
@@ -209,6 +216,8 @@ mod tests {
                 consents: Vec::new(),
                 resolution,
                 resolved_by: None,
+                always: None,
+                heard_by: None,
             };
             assert_eq!(allows(&approval, &asked(does.clone())), allowed, "{status:?} {asks} {does}");
         }

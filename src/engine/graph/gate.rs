@@ -1,9 +1,9 @@
 //! Requests of a turn for approval: each is an operation of its own, and its answer comes from the ledger (CONTRACT 22.12).
 //!
-//! Invariants: a tool runs only after its run's ledger has an approval of that call. An answer counts as heard only if
-//! its program was given it; one that comes too late is kept for the next turn. Nobody waits for a remote when the
-//! turn ends. The answer to an act of the agent's hand counts with the turn that carries the act out, and until then for
-//! each that asks the same.
+//! Invariants: a tool runs only after its run's ledger has an approval of that call, and notes that this turn gets it: so a
+//! tool runs once at most by one approval, whoever is killed when. An answer that comes too late is kept for the next turn.
+//! Nobody waits for a remote when the turn ends. The answer to an act of the agent's hand counts with the turn that carries
+//! the act out, and until then for each that asks the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,21 +13,26 @@ use std::thread;
 use std::time::Duration;
 
 use crate::clock::Stopwatch;
-use crate::engine::{now, open};
+use crate::crashpoint::{Point, reach};
+use crate::engine::{now, open, remote_of};
 use crate::fsutil::DirectoryWatch;
 use crate::git::Repo;
 use crate::git::process::cancel::Interrupt;
 use crate::ledger::watch::Watch;
 use crate::ledger::{Ledger, LedgerError, Masks, Place};
-use crate::model::approval::{Answer, Approval};
+use crate::model::approval::{Answer, Approval, Tool};
 use crate::model::by::By;
 use crate::model::decide::texts::MAX_TEXT;
-use crate::model::decide::{Command, Op};
-use crate::model::ids::{ApprovalId, NodeId, OpId, RunId};
+use crate::model::decide::{Command, Decided, Op, Refusal as NotDone};
+use crate::model::event::Body;
+use crate::model::ids::{ApprovalId, NodeId, OpId, RunId, TurnId};
+use crate::model::state::State;
+use crate::model::time::Timestamp;
 use crate::provider::gate::{Gate, Reply, Request, Resolution};
 use crate::stop::Stop;
 use crate::workspace::refusal::{Refusal, Why};
 
+use super::answers::{Manners, Requested, expire, unsigned};
 use super::hand::Hand;
 use super::staged::Act;
 
@@ -41,12 +46,12 @@ const ACT: &str = "act\0";
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The owner of a turn's requests.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Owner {
     pub(super) run: RunId,
     pub(super) node: NodeId,
-    /// The longest wait of a request for its answer. The turn is parked then.
-    pub(super) wait: Duration,
+    pub(super) turn: TurnId,
+    pub(super) manners: Manners,
 }
 
 /// The hand of the turn, whose acts people may have to approve (CONTRACT 22.15).
@@ -165,6 +170,10 @@ struct Open {
     since: Stopwatch,
     /// Its approval, once the ledger has it.
     approval: Option<ApprovalId>,
+    /// When its time is over.
+    expires_at: Option<Timestamp>,
+    /// The tool as the ledger has it, with secrets masked.
+    tool: Option<Tool>,
     /// Why the ledger does not have it.
     trouble: Option<String>,
 }
@@ -183,7 +192,8 @@ struct Answerer {
 
 impl Open {
     fn new(is_act: bool, request: Request, reply: Reply) -> Self {
-        Self { is_act, request, reply, since: Stopwatch::start(), approval: None, trouble: None }
+        let since = Stopwatch::start();
+        Self { is_act, request, reply, since, approval: None, expires_at: None, tool: None, trouble: None }
     }
 }
 
@@ -203,14 +213,16 @@ impl Answerer {
             let withdrawn = lock(&self.known).withdrawn.clone();
             self.open.retain(|one| !withdrawn.contains(&one.request.id));
             self.record_new(repo);
-            if let Err(error) = self.answer_known(repo) {
-                tracing::debug!(%error, run = %self.owner.run, "the ledger of a turn that waits for an answer");
+            if let Err(refusal) = self.answer_known(repo) {
+                tracing::debug!(refusal.message, run = %self.owner.run, "the ledger of a turn that waits for an answer");
             }
             if self.park() {
                 return;
             }
-            let left = self.open.iter().map(|one| self.owner.wait.saturating_sub(one.since.elapsed()));
-            watch.next(left.min().unwrap_or(LOOK).min(LOOK));
+            let wait = self.owner.manners.wait;
+            let left = self.open.iter().map(|one| wait.saturating_sub(one.since.elapsed()));
+            let expires = self.open.iter().filter_map(|one| left_until(one.expires_at?));
+            watch.next(left.chain(expires).min().unwrap_or(LOOK).min(LOOK));
         }
     }
 
@@ -245,14 +257,14 @@ impl Answerer {
 
     /// Records the requests that the ledger does not have. A refused one is denied; an unreachable remote is tried again.
     fn record_new(&mut self, repo: &Repo) {
-        for mut one in std::mem::take(&mut self.open) {
-            if one.approval.is_some() {
-                self.open.push(one);
-                continue;
-            }
+        let (known, new): (Vec<Open>, Vec<Open>) =
+            std::mem::take(&mut self.open).into_iter().partition(|one| one.approval.is_some());
+        self.open = known;
+        for mut one in new {
             match self.record(repo, &one) {
-                Ok(id) => {
-                    one.approval = Some(id);
+                Ok(recorded) => {
+                    (one.approval, one.expires_at) = (Some(recorded.id), recorded.expires_at);
+                    one.tool = Some(recorded.tool);
                     self.open.push(one);
                 }
                 Err(refusal) if refusal.why.is_of_remote() || refusal.why == Why::Conflict => {
@@ -264,9 +276,10 @@ impl Answerer {
         }
     }
 
-    /// The approval of a request: one that is open, one with an answer that no turn has heard, or a new one.
-    fn record(&self, repo: &Repo, one: &Open) -> Result<ApprovalId, Refusal> {
-        let (node, request) = (self.owner.node, &one.request);
+    /// The approval of a request, with the time limit of an open one: one that is open, one with an answer that no turn has
+    /// heard, or a new one. No other request of this turn has it, unless it is an act.
+    fn record(&self, repo: &Repo, one: &Open) -> Result<Approval, Refusal> {
+        let (node, turn, request) = (self.owner.node, self.owner.turn, &one.request);
         // A person decides by what the ledger shows. Nothing of it may be cut off.
         if serde_json::to_vec(&request.tool.args).is_ok_and(|text| text.len() > MAX_TEXT) {
             let message = format!(
@@ -277,43 +290,94 @@ impl Answerer {
             return Err(Refusal::new(Why::Usage, message));
         }
         let mut ledger = open(repo, self.owner.run)?;
-        let heard = if one.is_act { Vec::new() } else { lock(&self.known).ids() };
+        let mut heard = Vec::new();
+        if !one.is_act {
+            heard.extend(lock(&self.known).ids());
+            heard.extend(self.open.iter().filter_map(|one| one.approval));
+        }
         let masks = Masks::of(repo, &ledger.tip().state.run.base_sha)?;
         let ask = Command::Ask {
             node,
             tool: request.tool.clone(),
-            context: request.context.clone(),
-            expires_at: None,
+            context: context(request),
+            expires_at: self.owner.manners.expiry.map(after).transpose()?,
             heard: heard.clone(),
+            // An approval for good covers tools, and no acts.
+            turn: (!one.is_act).then_some(turn),
         };
         let masked = masks.commands(std::slice::from_ref(&ask));
         let Some(Command::Ask { tool, .. }) = masked.first() else {
             return Err(Refusal::new(Why::Failed, "the request was not recorded"));
         };
-        let by = By::Node { node, runner: repo.runner_id().to_owned() };
-        let op = Op { id: OpId::random(), at: now()?, by };
-        let operated = ledger.operate(&op, &[ask], &[])?;
-        let mut known = operated.decided.state.approvals.values();
-        let found = known.find(|one| one.asks_for(node, tool) && !heard.contains(&one.id));
-        found.map(|one| one.id).ok_or_else(|| Refusal::new(Why::Failed, "the request was not recorded"))
+        let operated = ledger.operate(&self.op(repo)?, &[ask], &[])?;
+        let found = meant(&operated.decided.state, (node, turn), tool, &heard)
+            .ok_or_else(|| Refusal::new(Why::Failed, "the request was not recorded"))?;
+        if found.is_open() && is_new(&operated.decided, found.id) {
+            let remote = remote_of(&self.place);
+            (self.owner.manners.listener)(
+                repo,
+                &Requested { remote, run: &operated.decided.state, approval: found },
+            );
+        }
+        let expires_at = found.expires_at.filter(|_| found.is_open());
+        Ok(Approval { expires_at, ..found.clone() })
+    }
+
+    /// An operation of the node.
+    fn op(&self, repo: &Repo) -> Result<Op, Refusal> {
+        let by = By::Node { node: self.owner.node, runner: repo.runner_id().to_owned() };
+        Ok(Op { id: OpId::random(), at: now()?, by })
     }
 
     /// Hands the answers over that the ledger has.
-    fn answer_known(&mut self, repo: &Repo) -> Result<(), LedgerError> {
+    fn answer_known(&mut self, repo: &Repo) -> Result<(), Refusal> {
         if self.open.iter().all(|one| one.approval.is_none()) {
             return Ok(());
         }
-        let ledger = Ledger::open(repo, self.owner.run)?;
-        let approvals = &ledger.tip().state.approvals;
-        for one in std::mem::take(&mut self.open) {
-            let Some(id) = one.approval else {
+        let mut ledger = Ledger::open(repo, self.owner.run)?;
+        let op = self.op(repo)?;
+        expire(&mut ledger, self.owner.node, &op)?;
+        for mut one in std::mem::take(&mut self.open) {
+            let answer = one.approval.and_then(|id| {
+                let resolution = resolution(ledger.tip().state.approvals.get(&id))?;
+                Some((id, resolution))
+            });
+            let Some((id, resolution)) = answer else {
                 self.open.push(one);
                 continue;
             };
-            let Some(resolution) = resolution(approvals.get(&id)) else {
-                self.open.push(one);
+            if lock(&self.known).withdrawn.contains(&one.request.id) {
                 continue;
-            };
+            }
+            if matches!(resolution, Resolution::Approved | Resolution::ApprovedWith(_)) {
+                if let Some(why) = one.tool.as_ref().and_then(|tool| self.unsigned(repo, &ledger, id, tool)) {
+                    if !one.is_act {
+                        lock(&self.known).heard.insert(one.request.id.clone(), id);
+                    }
+                    one.reply.send(Resolution::Denied { reason: Some(why) });
+                    continue;
+                }
+                // An act is carried out by the operation that ends the turn, and so once.
+                let heard = if one.is_act { Ok(()) } else { self.hear(&mut ledger, id, &op) };
+                match heard {
+                    Ok(()) => {}
+                    // Another turn has got it: this call is one of its own.
+                    Err(LedgerError::Refused(NotDone::HeardBefore | NotDone::NoApproval(_))) => {
+                        (one.approval, one.expires_at) = (None, None);
+                        self.open.push(one);
+                        continue;
+                    }
+                    Err(LedgerError::Refused(why)) => {
+                        one.reply.send(Resolution::Denied { reason: Some(why.to_string()) });
+                        continue;
+                    }
+                    Err(error) => {
+                        one.trouble = Some(error.to_string());
+                        self.open.push(one);
+                        continue;
+                    }
+                }
+            }
             // The request may be withdrawn at the same time.
             let mut known = lock(&self.known);
             if !known.withdrawn.contains(&one.request.id) {
@@ -326,9 +390,31 @@ impl Answerer {
         Ok(())
     }
 
+    /// Why an answer does not count on this host, which requires signatures.
+    fn unsigned(&self, repo: &Repo, ledger: &Ledger<'_>, id: ApprovalId, tool: &Tool) -> Option<String> {
+        let approval =
+            ledger.tip().state.approvals.get(&id).filter(|_| self.owner.manners.requires_signed)?;
+        let how = unsigned(repo, ledger, approval, tool)?;
+        tracing::warn!(approval = %id, how, "an answer does not count: aynig.requireSignedApprovals is set");
+        Some(format!("the answer to it is {how}, and signed answers alone count here"))
+    }
+
+    /// Notes that this turn gets an answer, before its program does.
+    fn hear(&self, ledger: &mut Ledger<'_>, approval: ApprovalId, op: &Op) -> Result<(), LedgerError> {
+        let turn = self.owner.turn;
+        let known = ledger.tip().state.approvals.get(&approval);
+        if known.is_some_and(|one| one.heard_by == Some(turn)) {
+            return Ok(());
+        }
+        let op = Op { id: OpId::random(), ..op.clone() };
+        ledger.operate(&op, &[Command::Hear { approval, turn }], &[])?;
+        reach(Point::AnswerHeard);
+        Ok(())
+    }
+
     /// Parks the turn if an answer is overdue. A request that nobody can see is denied: an answer will never come.
     fn park(&mut self) -> bool {
-        let wait = self.owner.wait;
+        let wait = self.owner.manners.wait;
         for one in std::mem::take(&mut self.open) {
             if one.since.elapsed() < wait {
                 self.open.push(one);
@@ -342,6 +428,57 @@ impl Answerer {
         }
         false
     }
+}
+
+/// The purpose of a request, and what an answer cannot carry.
+fn context(request: &Request) -> Option<String> {
+    let note = match (request.carries_args, request.carries_reason) {
+        (true, true) => None,
+        (false, true) => {
+            Some("this program cannot take changed arguments: it is denied, and asked to request them")
+        }
+        (_, false) => Some(
+            "this program cannot take changed arguments or a reason: it is denied, and its next prompt has them",
+        ),
+    };
+    let note = note.map(|note| format!("note: {note}"));
+    let parts: Vec<String> = request.context.iter().cloned().chain(note).collect();
+    (!parts.is_empty()).then(|| parts.join("\n"))
+}
+
+/// The approval that a request of a turn was given by an operation: the newest that no turn has heard, else the one that an
+/// approval for good answered.
+fn meant<'s>(
+    state: &'s State,
+    (node, turn): (NodeId, TurnId),
+    tool: &Tool,
+    heard: &[ApprovalId],
+) -> Option<&'s Approval> {
+    let is_of_turn = |one: &Approval| one.heard_by.is_none_or(|by| by == turn);
+    let known = state.approvals.values();
+    let fitting = known.filter(|one| one.asks_for(node, tool) && !heard.contains(&one.id) && is_of_turn(one));
+    fitting.max_by_key(|one| (one.heard_by.is_none(), one.requested_at))
+}
+
+/// Whether an operation made this request.
+fn is_new(decided: &Decided, id: ApprovalId) -> bool {
+    decided
+        .events
+        .iter()
+        .any(|event| matches!(&event.body, Body::ApprovalRequested(one) if one.approval_id == id))
+}
+
+/// The time in this long.
+fn after(time: Duration) -> Result<Timestamp, Refusal> {
+    let millis = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+    let at = Timestamp::from_millis(now()?.millis().saturating_add(millis));
+    at.ok_or_else(|| Refusal::new(Why::Setup, "aynig.approvalExpireSeconds is too long"))
+}
+
+/// How long it is until a time. `None`: the clock cannot be read.
+fn left_until(at: Timestamp) -> Option<Duration> {
+    let millis = at.millis().saturating_sub(now().ok()?.millis());
+    Some(Duration::from_millis(u64::try_from(millis).unwrap_or(0)))
 }
 
 /// The answer of an approval for its program. `None`: there is none yet.
@@ -365,4 +502,34 @@ pub fn cannot_ask(provider: &str) -> String {
         "provider {provider} prints plain text and cannot ask for permission; `--permissions skip` lets a node of it run \
          without requests, and `aynig.provider.{provider}.protocol jsonl` is a protocol with requests"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CONTRACT 22.12
+    #[test]
+    fn people_read_what_an_answer_cannot_carry() {
+        let request = |context: Option<&str>, carries_args, carries_reason| Request {
+            id: "1".to_owned(),
+            tool: Tool { id: "t".to_owned(), name: "command".to_owned(), args: serde_json::Map::new() },
+            context: context.map(str::to_owned),
+            carries_reason,
+            carries_args,
+        };
+        for (given, carries_args, carries_reason, said) in [
+            (None, true, true, None),
+            (Some("why"), true, true, Some("why")),
+            (Some("why"), false, true, Some("why\nnote: this program cannot take changed arguments: ")),
+            (None, false, false, Some("note: this program cannot take changed arguments or a reason: ")),
+        ] {
+            let shown = context(&request(given, carries_args, carries_reason));
+            let fits =
+                shown.as_deref().zip(said).map_or(shown.is_none() && said.is_none(), |(shown, said)| {
+                    shown.starts_with(said) && (carries_args || shown.len() > said.len())
+                });
+            assert!(fits, "{shown:?}");
+        }
+    }
 }

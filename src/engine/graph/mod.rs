@@ -22,6 +22,7 @@
 //! | `permitted` | takes back the files that a node may not change |
 //! | `gate` | its requests for approval |
 //! | `kept` | its end, until the remote has taken it |
+//! | [`answers`] | the answers to them, their signatures and time limits |
 //! | `settle` | the operation that ends it |
 //! | `trace` | what loop safety compares of it |
 //! | `done` | whether a run is done that its agent calls so |
@@ -35,6 +36,7 @@
 
 pub mod added;
 mod agent;
+pub mod answers;
 pub mod asks;
 mod carried;
 mod done;

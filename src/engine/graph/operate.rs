@@ -291,8 +291,13 @@ pub(super) fn next_of(state: &State, id: NodeId, at: Timestamp, pauses: &[Durati
             format!("{alias} has failed"),
             Some(format!("`aynig orch chat {slug} {alias} TEXT`, or `aynig orch node start {slug} {alias}`")),
         ),
-        Due::Rest(Rest::Asks) => {
-            rests(format!("{alias} waits for an approval"), Some("`aynig orch approvals`".to_owned()))
+        Due::Rest(Rest::Asks(until)) => {
+            let words = format!("{alias} waits for an approval");
+            let waits_for = Some("`aynig orch approvals`".to_owned());
+            match until {
+                Some(until) => Next { waits_for, ..later(until, words) },
+                None => rests(words, waits_for),
+            }
         }
         Due::Rest(Rest::Nothing) => rests(format!("{alias} has read everything"), None),
     }

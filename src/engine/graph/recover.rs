@@ -9,9 +9,10 @@ use crate::engine::kept_end::Fate;
 use crate::engine::leases::{ago, held_below};
 use crate::ledger::Ledger;
 use crate::model::decide::{Command, EndedTurn, NewArtifact};
-use crate::model::ids::{StepId, TurnId};
+use crate::model::ids::{ApprovalId, StepId, TurnId};
 use crate::model::node::Node;
 use crate::model::run::Usage;
+use crate::model::state::State;
 use crate::model::step::{Opcode, TurnStatus};
 use crate::model::time::Timestamp;
 use crate::workspace::Awaited;
@@ -60,7 +61,8 @@ impl Engine<'_> {
                 let (usage, left) = self.left_by_killed(&mut ledger, node, turn, (started, &why))?;
                 over.artifacts.extend(left);
                 let failed = (TurnStatus::Failed, why);
-                over.lost.push(unrecorded_turn(node, turn, started, failed, usage));
+                let heard = heard_by(&ledger.tip().state, turn);
+                over.lost.push(unrecorded_turn(node, turn, started, failed, (usage, heard)));
             }
             let found = match self.workspaces.find(format!("{}/{name}", run.slug).as_ref()) {
                 // Nothing lies here.
@@ -106,7 +108,8 @@ impl Engine<'_> {
             let (usage, left) = self.left_by_killed(ledger, node, turn, (started, INTERRUPTED))?;
             artifacts.extend(left);
             let how = (TurnStatus::Interrupted, INTERRUPTED.to_owned());
-            turns.push(unrecorded_turn(node, turn, started, how, usage));
+            let heard = heard_by(&ledger.tip().state, turn);
+            turns.push(unrecorded_turn(node, turn, started, how, (usage, heard)));
         }
         Ok((turns, artifacts))
     }
@@ -136,13 +139,19 @@ fn is_recorded(node: &Node, turn: TurnId) -> bool {
     node.turn.as_ref().is_some_and(|last| last.id == turn)
 }
 
+/// The answers that a turn got. Nobody knows whether its program had them, so none counts for another turn.
+fn heard_by(state: &State, turn: TurnId) -> Vec<ApprovalId> {
+    let all = state.approvals.values().filter(|approval| approval.heard_by == Some(turn));
+    all.map(|approval| approval.id).collect()
+}
+
 /// A turn that did not record itself.
 fn unrecorded_turn(
     node: &Node,
     turn: TurnId,
     started_at: Timestamp,
     (status, detail): (TurnStatus, String),
-    usage: Option<Usage>,
+    (usage, heard): (Option<Usage>, Vec<ApprovalId>),
 ) -> EndedTurn {
     EndedTurn {
         node: node.id,
@@ -156,9 +165,10 @@ fn unrecorded_turn(
         detail: Some(detail),
         excused: false,
         until: None,
-        heard: Vec::new(),
+        heard,
         unsaid: Vec::new(),
         session: None,
         trace: None,
+        answered: Vec::new(),
     }
 }

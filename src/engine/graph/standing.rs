@@ -53,7 +53,9 @@ impl Engine<'_> {
             let why = match self.standing(heads.get(&driver.branch).copied())? {
                 Standing::Missing => "the driver is missing".to_owned(),
                 Standing::Unusable => "the driver declares nothing that can be used".to_owned(),
-                Standing::Rests(known, ..) if known.as_str() != TURN => format!("the driver rests in {known}"),
+                Standing::Rests(known, ..) if known.as_str() != TURN => {
+                    format!("the driver rests in {known}")
+                }
                 Standing::Held | Standing::Rests(..) => continue,
             };
             let unread = state.inbox(node.id).len();

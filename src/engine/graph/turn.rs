@@ -31,6 +31,7 @@ use crate::workspace::{Awaited, Begun, unsettled_words};
 
 use super::added::{added, record_added};
 use super::agent::Ran;
+use super::answers::answered_of;
 use super::hand::Hand;
 use super::kept::{KeptTurn, turn_of};
 use super::permitted::rules_of;
@@ -94,14 +95,20 @@ impl Engine<'_> {
         &self,
         attempt: &Attempt,
     ) -> Result<(Ledger<'_>, Driver<'_>, Option<Node>), Refusal> {
-        let ledger = self.opened_ledger(attempt)?;
+        let mut ledger = self.opened_ledger(attempt)?;
         let name = name_of(&attempt.branch);
         let run = &ledger.tip().state.run;
         if Driver::branch_of(&self.run_prefix, &run.slug, &name)? != attempt.branch {
             return Err(no_driver(&attempt.branch));
         }
         let driver = self.driver(&ledger, attempt.branch.clone());
-        let node = ledger.tip().state.nodes.values().find(|node| node.alias.as_str() == name).cloned();
+        let find = |ledger: &Ledger<'_>| {
+            ledger.tip().state.nodes.values().find(|node| node.alias.as_str() == name).cloned()
+        };
+        if let Some(node) = find(&ledger) {
+            self.expire_requests(&mut ledger, node.id)?;
+        }
+        let node = find(&ledger);
         Ok((ledger, driver, node))
     }
 
@@ -381,6 +388,7 @@ impl Engine<'_> {
             unsaid: ended.unsaid.clone(),
             session: end.session,
             trace: None,
+            answered: answered_of(&of.node, &ended.answered),
         };
         Ok(Over {
             turn: Some(turn),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::auto::Finding;
-use crate::model::approval::{Resolution, Tool};
+use crate::model::approval::{Always, Resolution, Tool};
 use crate::model::artifact::ArtifactKind;
 use crate::model::edge::EdgeType;
 use crate::model::event::WorkspaceChanged;
@@ -194,6 +194,19 @@ pub struct EndedTurn {
     pub session: Option<String>,
     /// What loop safety compares. It counts unless the turn was interrupted or is excused.
     pub trace: Option<Box<Trace>>,
+    /// Its requests that the permissions of its node answered at once.
+    pub answered: Vec<Answered>,
+}
+
+/// A request that a node's permissions answered at once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answered {
+    /// What was asked for.
+    pub tool: Tool,
+    /// Its purpose, in words of the program.
+    pub context: Option<String>,
+    /// Whether it may run.
+    pub is_approved: bool,
 }
 
 /// A step that begins.
@@ -307,7 +320,27 @@ pub enum Command {
         expires_at: Option<Timestamp>,
         /// The answers that its turn has heard. They do not count for this request.
         heard: Vec<ApprovalId>,
+        /// The turn. An approval for good lets its call run at once, and is heard by it.
+        turn: Option<TurnId>,
     },
+    /// Records that a turn gets an answer that lets its tool run. Refused if another turn has got it.
+    Hear {
+        /// The request.
+        approval: ApprovalId,
+        /// The turn.
+        turn: TurnId,
+    },
+    /// Approves a request, and the calls of its node that are like it for good.
+    Grant {
+        /// The request.
+        approval: ApprovalId,
+        /// Which calls.
+        always: Always,
+    },
+    /// Takes an approval for good back.
+    Revoke(ApprovalId),
+    /// Ends the requests of a node whose time is over.
+    Expire(NodeId),
     /// Answers a request.
     Answer {
         /// The request.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use uuid::Uuid;
 
 use super::{Op, Refusal, Rules};
+use crate::model::by::By;
 use crate::model::event::{Body, Event};
 use crate::model::ids::{Alias, NodeId};
 use crate::model::node::Node;
@@ -61,13 +62,22 @@ impl<'a> Draft<'a> {
         self.add(Some(node), body)
     }
 
+    /// Adds an event that a rule caused, and not the author of the operation.
+    pub(super) fn push_as(&mut self, by: By, body: Body) -> Result<(), Refusal> {
+        self.add_as(by, None, body)
+    }
+
     fn add(&mut self, node_id: Option<NodeId>, body: Body) -> Result<(), Refusal> {
+        self.add_as(self.op.by.clone(), node_id, body)
+    }
+
+    fn add_as(&mut self, by: By, node_id: Option<NodeId>, body: Body) -> Result<(), Refusal> {
         let event = Event {
             id: self.op.id.derive("event", self.events.len()),
             run_id: self.state.run.id,
             ts: self.op.at,
             node_id,
-            by: self.op.by.clone(),
+            by,
             body,
         };
         self.changed.extend(self.state.apply(&event)?);

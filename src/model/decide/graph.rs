@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::answers::close;
+use super::answers::{close, revoke_all};
 use super::draft::{Draft, check_text};
 use super::refusal::MAX_MODEL;
 use super::runs::{MAX_LABEL, check_not_ended, touch};
@@ -216,6 +216,7 @@ pub(super) fn set_node(draft: &mut Draft<'_>, id: NodeId, edit: &NodeEdit) -> Re
         ..NodePatch::default()
     });
     let known = draft.state.configs.get(&id);
+    let before = known.map(|known| known.provider_name.clone());
     let config = known.map(|known| configured(known, edit)).filter(|config| Some(config) != known);
     if patch != NodePatch::default() {
         let patch = NodePatch { last_activity_at: Some(draft.op.at), ..patch };
@@ -223,6 +224,10 @@ pub(super) fn set_node(draft: &mut Draft<'_>, id: NodeId, edit: &NodeEdit) -> Re
         waits::has_failed(draft, id)?;
     } else if config.is_none() {
         return Ok(());
+    }
+    if edit.provider.as_ref().is_some_and(|provider| Some(provider) != before.as_ref()) {
+        // Another program may mean something else by the name of a tool.
+        revoke_all(draft, id)?;
     }
     if let Some(config) = config {
         let patch = Configs { node_configs: std::iter::once((id, config)).collect() };

@@ -33,8 +33,8 @@ mod waits;
 
 pub use auto::Finding;
 pub use command::{
-    Command, EdgeSpec, EndedStep, EndedTurn, NewArtifact, NewRun, NodeEdit, NodeSpec, RunEdit, Steer,
-    StepStart,
+    Answered, Command, EdgeSpec, EndedStep, EndedTurn, NewArtifact, NewRun, NodeEdit, NodeSpec, RunEdit,
+    Steer, StepStart,
 };
 pub use draft::Decided;
 pub use refusal::{Refusal, RefusalKind};
@@ -120,9 +120,15 @@ fn one(draft: &mut Draft<'_>, command: &Command) -> Result<(), Refusal> {
         Command::Chat { node, content, interrupt } => talk::chat(draft, *node, content, *interrupt),
         Command::HandOff { from, to, payload } => talk::hand_off(draft, *from, *to, payload),
         Command::Overdue(node) => waits::overdue(draft, *node),
-        Command::Ask { node, tool, context, expires_at, heard } => {
-            answers::ask(draft, *node, tool, context.as_deref(), (*expires_at, heard))
+        Command::Ask { node, tool, context, expires_at, heard, turn } => {
+            let asked =
+                answers::Asked { context: context.as_deref(), expires_at: *expires_at, heard, turn: *turn };
+            answers::ask(draft, *node, tool, &asked)
         }
+        Command::Hear { approval, turn } => answers::hear(draft, *approval, *turn),
+        Command::Grant { approval, always } => answers::grant(draft, *approval, *always),
+        Command::Revoke(approval) => answers::revoke(draft, *approval),
+        Command::Expire(node) => answers::expire(draft, *node),
         Command::Answer { approval, resolution } => answers::answer(draft, *approval, resolution),
         Command::Approve { approval, required, reason } => {
             answers::approve(draft, *approval, *required, reason.as_ref())

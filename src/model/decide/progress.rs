@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Refusal;
-use super::answers::close;
+use super::answers::{answered, close};
 use super::command::{EndedStep, EndedTurn, NewArtifact, StepStart};
 use super::draft::Draft;
 use super::runs::{check_not_ended, touch};
@@ -46,6 +46,10 @@ pub(super) fn end_turn(draft: &mut Draft<'_>, turn: &EndedTurn) -> Result<(), Re
         let body = MessageFinal { content: content.to_owned(), status, turn_id: Some(turn.turn) };
         draft.push_for(id, Body::MessageFinal(body))?;
     }
+    let mut heard = turn.heard.clone();
+    for one in &turn.answered {
+        heard.push(answered(draft, id, one)?);
+    }
     let end = TurnEnd {
         turn_id: turn.turn,
         number: draft.state.run.counts.turns + 1,
@@ -55,7 +59,7 @@ pub(super) fn end_turn(draft: &mut Draft<'_>, turn: &EndedTurn) -> Result<(), Re
         detail: turn.detail.clone(),
         excused: turn.excused,
         until: turn.until,
-        heard: turn.heard.clone(),
+        heard,
         unsaid: turn.unsaid.clone(),
         spent: spent(draft, turn),
         // An outage is no sign of a loop, nor is the end that a person made.

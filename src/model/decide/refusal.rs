@@ -3,6 +3,7 @@
 use crate::model::ids::{Alias, ApprovalId, EdgeId, InvalidWord, NodeId, ProviderName};
 use crate::model::run::RunStatus;
 use crate::model::state::Fault;
+use crate::model::time::Timestamp;
 
 /// The longest name of a model, in bytes.
 pub(super) const MAX_MODEL: usize = 128;
@@ -160,6 +161,15 @@ pub enum Refusal {
         /// Who gave it.
         by: String,
     },
+    /// The time for an answer is over.
+    #[error("the request had a time limit, which ended at {0}: nothing was answered")]
+    Overdue(Timestamp),
+    /// Another turn has got the answer.
+    #[error("the answer was given to another turn: it counts once")]
+    HeardBefore,
+    /// There is no such approval for good.
+    #[error("there is no approval for good {0} in this run")]
+    NoGrant(ApprovalId),
     /// An answer that contradicts itself.
     #[error("{0}")]
     BadAnswer(&'static str),
@@ -244,6 +254,9 @@ impl Refusal {
             Self::Length { .. } => (Rule, "length"),
             Self::Attached { .. } => (Rule, "attached"),
             Self::AnsweredOtherwise { .. } => (Conflict, "answered_otherwise"),
+            Self::Overdue(_) => (Conflict, "overdue"),
+            Self::HeardBefore => (Conflict, "heard_before"),
+            Self::NoGrant(_) => (Unknown, "no_grant"),
             Self::BadAnswer(_) => (Rule, "bad_answer"),
             Self::HasEnded(_) => (Conflict, "has_ended"),
             Self::StepUnderWay(_) => (Conflict, "step_under_way"),

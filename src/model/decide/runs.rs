@@ -3,6 +3,7 @@
 use super::draft::{Draft, check_text};
 use super::steer::fresh;
 use super::{NewRun, Op, Refusal, RunEdit};
+use crate::model::approval::Approval;
 use crate::model::event::{Body, Event, ModeSet, NodePatched, Plain, RunCreated, RunPatched};
 use crate::model::node::NodePatch;
 use crate::model::run::{
@@ -113,6 +114,7 @@ pub(super) fn set(draft: &mut Draft<'_>, edit: &RunEdit) -> Result<(), Refusal> 
         let (mode, global_mode) = (draft.state.run.mode, draft.state.run.global_mode);
         draft.push(Body::ModeSet(ModeSet { mode, global_mode }))?;
     }
+    note_waiting(draft)?;
     if is_stopped { end_sessions(draft) } else { Ok(()) }
 }
 
@@ -154,6 +156,25 @@ pub(super) fn delete(draft: &mut Draft<'_>) -> Result<(), Refusal> {
         draft.push(Body::RunPatched(RunPatched { patch }))?;
     }
     draft.push(Body::RunDeleted(Plain {}))
+}
+
+/// The words of a graph that waits for the answer to a request.
+const WAITS: &str = "an answer: `aynig orch approvals`";
+
+/// Notes whether a graph waits for the answer to a request. Another reason to wait stays.
+pub(super) fn note_waiting(draft: &mut Draft<'_>) -> Result<(), Refusal> {
+    let run = &draft.state.run;
+    let is_other = run.waiting_for.as_ref().is_some_and(|words| words != WAITS);
+    if run.kind != RunKind::Graph || is_other {
+        return Ok(());
+    }
+    let waits = !run.status.is_ended() && draft.state.approvals.values().any(Approval::is_open);
+    if waits == run.waiting_for.is_some() {
+        return Ok(());
+    }
+    let waiting_for = Some(waits.then(|| WAITS.to_owned()));
+    let patch = RunPatch { waiting_for, updated_at: Some(draft.op.at), ..RunPatch::default() };
+    draft.push(Body::RunPatched(RunPatched { patch }))
 }
 
 /// Notes that the run changed now.

@@ -88,6 +88,10 @@ impl Command {
                 let words = turn.last_words.iter_mut().chain(&mut turn.detail);
                 let summary = turn.trace.iter_mut().map(|trace| &mut trace.summary);
                 words.chain(&mut turn.unsaid).chain(summary).for_each(change);
+                for one in &mut turn.answered {
+                    change_map(&mut one.tool.args, change);
+                    one.context.iter_mut().for_each(change);
+                }
             }
             Self::EndStep(end) => {
                 end.evidence.iter_mut().for_each(change);
@@ -110,6 +114,10 @@ impl Command {
             | Self::RemoveNode(_)
             | Self::RemoveEdge(_)
             | Self::Overdue(_)
+            | Self::Hear { .. }
+            | Self::Grant { .. }
+            | Self::Revoke(_)
+            | Self::Expire(_)
             | Self::StartStep(_)
             | Self::PrepareWorkspace(_) => {}
         }

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use super::super::approval::{Approval, Consent};
 use super::super::event::{
-    ApprovalGiven, ApprovalRequested, ApprovalResolved, Body, Configured, Event, StepEnded, WorkspaceChanged,
+    ApprovalGiven, ApprovalHeard, ApprovalRequested, ApprovalResolved, Body, Configured, Event, StepEnded,
+    WorkspaceChanged,
 };
 use super::super::ids::{Alias, EventId, MessageId, NodeId};
 use super::super::message::{Envelope, Expectation, InboxItem, Item, Notice, NoticeKind};
@@ -117,6 +118,13 @@ impl State {
             Body::ApprovalRequested(body) => self.request(event, body),
             Body::ApprovalGiven(body) => self.consent(event, body),
             Body::ApprovalResolved(body) => self.resolve(event, body),
+            Body::ApprovalHeard(body) => self.hear(body),
+            Body::ApprovalRevoked(body) => {
+                let known = self.approvals.get(&body.approval_id);
+                known.filter(|one| one.always.is_some()).ok_or("there is no such approval for good")?;
+                self.approvals.remove(&body.approval_id);
+                Ok(vec![Entry::Approval(body.approval_id)])
+            }
             Body::ArtifactCreated(body) => {
                 self.artifacts.insert(body.artifact.id, body.artifact.clone());
                 Ok(vec![Entry::Artifact(body.artifact.id)])
@@ -200,6 +208,13 @@ impl State {
                 self.run.retired.insert(node.alias);
                 let unread = self.inboxes.remove(&id).unwrap_or_default();
                 let mut entries = vec![Entry::Run, Entry::Node(id), Entry::Config(id)];
+                self.approvals.retain(|key, approval| {
+                    let kept = approval.node_id != id;
+                    if !kept {
+                        entries.push(Entry::Approval(*key));
+                    }
+                    kept
+                });
                 entries.extend(unread.into_keys().map(|number| Entry::Inbox(id, number)));
                 Ok(entries)
             }
@@ -269,6 +284,8 @@ impl State {
             consents: Vec::new(),
             resolution: None,
             resolved_by: None,
+            always: None,
+            heard_by: None,
         };
         self.approvals.insert(approval.id, approval);
         Ok(vec![Entry::Approval(body.approval_id)])
@@ -288,8 +305,21 @@ impl State {
         if approval.resolution.is_some() {
             return Err("the request was answered before");
         }
+        if body.always.is_some() && event.by.node().is_some() {
+            return Err("only a person approves for good");
+        }
         approval.resolution = Some(body.resolution.clone());
         approval.resolved_by = Some(event.by.clone());
+        approval.always = body.always;
+        Ok(vec![Entry::Approval(body.approval_id)])
+    }
+
+    fn hear(&mut self, body: &ApprovalHeard) -> Change {
+        let approval = self.approvals.get_mut(&body.approval_id).ok_or("there is no such request")?;
+        if approval.resolution.is_none() || approval.heard_by.is_some() {
+            return Err("the request has no answer, or it was heard before");
+        }
+        approval.heard_by = Some(body.turn_id);
         Ok(vec![Entry::Approval(body.approval_id)])
     }
 
@@ -340,8 +370,14 @@ impl State {
         });
         self.approvals.retain(|key, approval| {
             let is_heard = end.status == TurnStatus::Completed || end.heard.contains(key);
-            let kept = approval.node_id != id || approval.resolution.is_none() || !is_heard;
-            if !kept {
+            let is_other = approval.node_id != id || approval.is_open() || approval.always.is_some();
+            let kept = is_other || !is_heard;
+            // Its program was not given it in the end.
+            let is_back = kept && !is_other && approval.heard_by == Some(end.turn_id);
+            if is_back {
+                approval.heard_by = None;
+            }
+            if !kept || is_back {
                 entries.push(Entry::Approval(*key));
             }
             kept

@@ -42,6 +42,7 @@ fn end(bench: &mut Bench, node: NodeId, status: TurnStatus) {
         unsaid: Vec::new(),
         session: None,
         trace: None,
+        answered: Vec::new(),
     };
     bench.run_as(node, Command::EndTurn(Box::new(turn))).unwrap();
 }
@@ -102,6 +103,7 @@ fn what_keeps_a_run_from_going_on() {
         context: None,
         expires_at: None,
         heard: Vec::new(),
+        turn: None,
     };
     let fails = Command::SetNode as fn(NodeId, NodeEdit) -> Command;
     let failed = NodeEdit { status: Some(NodeStatus::Failed), ..NodeEdit::default() };
@@ -145,7 +147,16 @@ fn what_keeps_a_run_from_going_on() {
 fn what_lets_a_run_go_on() {
     let (mut bench, boss, hand) = team();
     let tool = Tool { id: "1".to_owned(), name: "command".to_owned(), args: serde_json::Map::new() };
-    bench.run(Command::Ask { node: hand, tool, context: None, expires_at: None, heard: Vec::new() }).unwrap();
+    bench
+        .run(Command::Ask {
+            node: hand,
+            tool,
+            context: None,
+            expires_at: None,
+            heard: Vec::new(),
+            turn: None,
+        })
+        .unwrap();
     end(&mut bench, boss, TurnStatus::Completed);
     assert!(!goes_on(&bench, boss));
     let approval = *bench.state.approvals.keys().next().unwrap();

@@ -1,5 +1,6 @@
 //! Tests of the model: its words in JSON, its rules by table, and its properties on random runs.
 
+mod approvals;
 mod auto;
 mod names;
 mod properties;

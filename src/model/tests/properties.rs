@@ -6,11 +6,11 @@ use proptest::prelude::*;
 use serde_json::{Map, Value};
 
 use super::{STATUSES, edge, fresh, node_op, op, spec};
-use crate::model::approval::{Answer, Resolution, Tool};
+use crate::model::approval::{Always, Answer, Resolution, Tool};
 use crate::model::artifact::ArtifactKind;
 use crate::model::decide::{
-    Command, Decided, EndedStep, EndedTurn, Finding, NewArtifact, NodeEdit, NodeSpec, Op, Rules, RunEdit,
-    StepStart, decide,
+    Answered, Command, Decided, EndedStep, EndedTurn, Finding, NewArtifact, NodeEdit, NodeSpec, Op, Rules,
+    RunEdit, StepStart, decide,
 };
 use crate::model::event::{Event, WorkspaceChanged};
 use crate::model::ids::{Alias, FileName, NodeId, OpId, StepId, TurnId};
@@ -151,10 +151,24 @@ fn talk(state: &State, (kind, a, b, c): Dice, [one, two]: [NodeId; 2]) -> Comman
             context: (b.is_multiple_of(2)).then(|| text(b)),
             expires_at: Timestamp::from_millis(i64::from(b)),
             heard: state.approvals.keys().copied().take(usize::from(c % 2)).collect(),
+            turn: (c % 3 == 1).then(|| TurnId::from(uuid::Uuid::from_u128(u128::from(c % 8)))),
         },
         _ => {
             let asked: Vec<_> = state.approvals.keys().copied().collect();
             let approval = pick(&asked, a).unwrap_or(OpId::from(uuid::Uuid::nil()).derive("approval", 1));
+            match b % 11 {
+                5 => {
+                    return Command::Hear {
+                        approval,
+                        turn: TurnId::from(uuid::Uuid::from_u128(u128::from(c % 8))),
+                    };
+                }
+                6 => return Command::Revoke(approval),
+                7 => return Command::Expire(one),
+                8 => return Command::Grant { approval, always: Always::Call },
+                9 => return Command::Grant { approval, always: Always::Tool },
+                _ => {}
+            }
             if b.is_multiple_of(4) {
                 let reason = (c.is_multiple_of(2)).then(|| text(c));
                 return Command::Approve { approval, required: u64::from(c % 4), reason };
@@ -169,6 +183,11 @@ fn talk(state: &State, (kind, a, b, c): Dice, [one, two]: [NodeId; 2]) -> Comman
             }
         }
     }
+}
+
+fn answered(b: u8) -> Answered {
+    let tool = Tool { id: "tool".to_owned(), name: "command".to_owned(), args: arguments(b) };
+    Answered { tool, context: None, is_approved: b.is_multiple_of(2) }
 }
 
 /// A command about turns, artifacts and steps.
@@ -198,6 +217,7 @@ fn work(state: &State, (kind, a, b, c): Dice, one: NodeId) -> Command {
                 unsaid: Vec::new(),
                 session: (c.is_multiple_of(3)).then(|| text(c)),
                 trace: (b.is_multiple_of(2)).then(|| Box::new(trace(b, c))),
+                answered: (0..c % 3).map(|_| answered(b)).collect(),
             }))
         }
         15 => Command::AddArtifact(NewArtifact {

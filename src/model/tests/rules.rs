@@ -281,6 +281,7 @@ fn the_first_answer_counts() {
         context: None,
         expires_at: None,
         heard: Vec::new(),
+        turn: None,
     };
     bench.run_as(a, ask("rm -r x")).unwrap();
     assert_eq!(bench.state.nodes[&a].status, NodeStatus::Blocked);
@@ -313,6 +314,7 @@ fn several_different_people_approve_and_one_denies() {
                 context: None,
                 expires_at: None,
                 heard: Vec::new(),
+                turn: None,
             })
             .unwrap();
         let approval = *bench.state.approvals.keys().next().unwrap();
@@ -353,11 +355,18 @@ fn removing_a_node_removes_its_edges_and_denies_its_requests() {
     let (a, b) = (bench.node("a", "implementer"), bench.node("b", "reviewer"));
     bench.edge(a, b).unwrap();
     bench
-        .run(Command::Ask { node: a, tool: tool("x"), context: None, expires_at: None, heard: Vec::new() })
+        .run(Command::Ask {
+            node: a,
+            tool: tool("x"),
+            context: None,
+            expires_at: None,
+            heard: Vec::new(),
+            turn: None,
+        })
         .unwrap();
     bench.run(Command::Chat { node: Some(a), content: "hello".to_owned(), interrupt: false }).unwrap();
     let removed = bench.run(Command::RemoveNode(a)).unwrap();
-    assert_eq!(kinds(&removed.events), ["edge.deleted", "approval.resolved", "node.deleted", "run.patch"]);
+    assert_eq!(kinds(&removed.events), ["edge.deleted", "approval.resolved", "run.patch", "node.deleted"]);
     let Body::ApprovalResolved(body) = &removed.events[1].body else { panic!() };
     assert_eq!(body.resolution.reason.as_deref(), Some("the node was removed"));
     assert!(
@@ -375,6 +384,7 @@ fn an_answer_is_kept_until_a_turn_has_heard_it() {
         context: None,
         expires_at: None,
         heard: heard.to_vec(),
+        turn: None,
     };
     let answered = |bench: &Bench| -> Vec<ApprovalId> { bench.state.approvals.keys().copied().collect() };
     for (status, hears, is_kept) in [
@@ -412,8 +422,14 @@ fn a_completed_turn_withdraws_its_open_requests() {
         let mut bench = Bench::new();
         let (a, b) = (bench.node("a", "implementer"), bench.node("b", "reviewer"));
         for node in [a, b] {
-            let ask =
-                Command::Ask { node, tool: tool("x"), context: None, expires_at: None, heard: Vec::new() };
+            let ask = Command::Ask {
+                node,
+                tool: tool("x"),
+                context: None,
+                expires_at: None,
+                heard: Vec::new(),
+                turn: None,
+            };
             bench.run_as(node, ask).unwrap();
         }
         let ended = bench.run(Command::EndTurn(Box::new(turn(a, 1, status)))).unwrap();
@@ -444,6 +460,7 @@ fn turn(node: NodeId, number: u128, status: TurnStatus) -> EndedTurn {
         unsaid: Vec::new(),
         session: None,
         trace: None,
+        answered: Vec::new(),
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::{Bench, edge};
 use crate::model::approval::{Answer, Resolution, Tool};
 use crate::model::artifact::ArtifactKind;
-use crate::model::decide::{Command, EndedStep, EndedTurn, NewArtifact, NodeEdit, RunEdit};
+use crate::model::decide::{Answered, Command, EndedStep, EndedTurn, NewArtifact, NodeEdit, RunEdit};
 use crate::model::event::WorkspaceChanged;
 use crate::model::ids::{Alias, ApprovalId, FileName, TurnId};
 use crate::model::message::{ArtifactRef, Payload, PayloadStatus};
@@ -53,6 +53,11 @@ fn a_secret_in_any_text_is_found() {
         unsaid: vec![text()],
         session: None,
         trace: None,
+        answered: vec![Answered {
+            tool: Tool { id: "1".to_owned(), name: "shell".to_owned(), args: object() },
+            context: some(),
+            is_approved: true,
+        }],
     };
     let artifact = NewArtifact {
         id: None,
@@ -83,7 +88,7 @@ fn a_secret_in_any_text_is_found() {
         Command::AddEdge(crate::model::decide::EdgeSpec { label: some(), ..edge(one, two) }),
         Command::Chat { node: Some(one), content: text(), interrupt: false },
         Command::HandOff { from: one, to: two, payload },
-        Command::Ask { node: one, tool, context: some(), expires_at: None, heard: Vec::new() },
+        Command::Ask { node: one, tool, context: some(), expires_at: None, heard: Vec::new(), turn: None },
         Command::Answer { approval: ApprovalId::from(uuid::Uuid::from_u128(1)), resolution },
         Command::Approve {
             approval: ApprovalId::from(uuid::Uuid::from_u128(1)),

@@ -68,6 +68,7 @@ fn failed(node: NodeId, number: u128) -> Command {
         unsaid: Vec::new(),
         session: None,
         trace: None,
+        answered: Vec::new(),
     }))
 }
 

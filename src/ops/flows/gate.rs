@@ -130,6 +130,6 @@ impl GivenView {
 pub(super) fn person(by: &By) -> String {
     match by {
         By::Person { name, email, .. } => format!("{name} <{email}>"),
-        By::Node { runner, .. } | By::Runner { runner } => runner.clone(),
+        By::Node { runner, .. } | By::Runner { runner } | By::Policy { runner, .. } => runner.clone(),
     }
 }

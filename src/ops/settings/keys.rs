@@ -37,7 +37,7 @@ const PLAIN: Key = Key {
 };
 
 /// All settings, in the order of their options in help texts.
-pub static KEYS: [Key; 47] = [
+pub static KEYS: [Key; 49] = [
     Key {
         name: "role",
         group: Group::Role,
@@ -193,6 +193,24 @@ pub static KEYS: [Key; 47] = [
         value: Value::Number(1..=10_000, |_, _| {}),
         default: Fallback::Value("16"),
         help: "The most hand-offs of one node that another one may have unread; a further one is refused",
+        ..PLAIN
+    },
+    Key {
+        name: "approvalExpireSeconds",
+        group: Group::Workspace,
+        value: Value::Seconds(1..=31_536_000, |settings, seconds| {
+            settings.approval_expire_seconds = Some(seconds)
+        }),
+        default: Fallback::Words("never"),
+        help: "When a request of a node expires that this host records: its agent is told that nobody answered in time",
+        ..PLAIN
+    },
+    Key {
+        name: "requireSignedApprovals",
+        group: Group::Workspace,
+        value: Value::Flag(|settings, required| settings.require_signed_approvals = required),
+        default: Fallback::Value("false"),
+        help: "An answer to a request of a node lets its tool run here only if the answer has a good signature",
         ..PLAIN
     },
     Key {

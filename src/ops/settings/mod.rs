@@ -49,6 +49,8 @@ impl Default for Settings {
             approval_wait_seconds: 0,
             stall_repeats: 0,
             retry_pause: Vec::new(),
+            approval_expire_seconds: None,
+            require_signed_approvals: false,
             workspace_root: None,
             data_dir: None,
             protected_branches: Vec::new(),

@@ -31,6 +31,8 @@ pub struct Settings {
     pub(crate) stall_repeats: u64,
     /// The pauses before a node tries again.
     pub(crate) retry_pause: Vec<Duration>,
+    pub(crate) approval_expire_seconds: Option<u64>,
+    pub(crate) require_signed_approvals: bool,
     /// The directory of the worktrees of workspaces.
     pub(crate) workspace_root: Option<PathBuf>,
     /// The directory of all runs' records.

@@ -153,6 +153,23 @@ impl Notification {
         Some(Self { event, reason: Some(line(stands.as_bytes())), next, ..told })
     }
 
+    /// Notifies of a request of a node for approval, whose driver is `branch`. `asks` says what it asks for, `next` has the
+    /// commands that answer.
+    pub(crate) fn of_request(branch: &BranchName, asks: &str, next: Vec<String>) -> Self {
+        let waits_for = Some("an approval: `aynig orch approvals`".to_owned());
+        Self { waits_for, reason: Some(line(asks.as_bytes())), next, ..Self::new(WAITS, branch) }
+    }
+
+    /// Notifies of the state of a node's driver. `next` has the commands that carry it on.
+    pub(crate) fn of_node(
+        (branch, state): (&BranchName, &StateName),
+        waits: Option<&WaitsFor>,
+        states: &globset::GlobSet,
+        next: Vec<String>,
+    ) -> Option<Self> {
+        Some(Self { next, ..Self::of_state(branch, state, waits, states)? })
+    }
+
     /// The same for a branch that drives the run with this slug, if there is one.
     pub(crate) fn driving(self, slug: Option<String>) -> Self {
         Self { drives: slug, ..self }

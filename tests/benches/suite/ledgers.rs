@@ -216,6 +216,7 @@ fn one_turn(ledger: &mut Ledger<'_>, node: NodeId, number: usize) {
         unsaid: Vec::new(),
         session: None,
         trace: None,
+        answered: Vec::new(),
     };
     ledger.operate(&at, &[Request::EndTurn(Box::new(ended))], &[]).expect("the end");
 }

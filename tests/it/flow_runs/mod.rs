@@ -196,7 +196,14 @@ pub(super) fn scenes() -> std::collections::BTreeMap<&'static str, Vec<std::proc
     let (node, context) = (scene.node, Some("Is it right?".to_owned()));
     scene.perform(&[
         Command::StartStep(start),
-        Command::Ask { node, tool, context, expires_at: Some(at(9_000_000_000)), heard: Vec::new() },
+        Command::Ask {
+            node,
+            tool,
+            context,
+            expires_at: Some(at(9_000_000_000)),
+            heard: Vec::new(),
+            turn: None,
+        },
         Command::SetRun(RunEdit { waiting_for: Some(Some("approval".to_owned())), ..RunEdit::default() }),
     ]);
     let approval = *scene.state().approvals.keys().next().expect("a question");

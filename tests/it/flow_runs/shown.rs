@@ -76,7 +76,7 @@ fn a_gate_shows_its_question_and_how_to_answer() {
     let context = Some("Is the plan right?\u{1b}[2J\nsecond line".to_owned());
     scene.perform(&[
         Command::StartStep(start),
-        Command::Ask { node: scene.node, tool, context, expires_at: None, heard: Vec::new() },
+        Command::Ask { node: scene.node, tool, context, expires_at: None, heard: Vec::new(), turn: None },
         Command::SetRun(RunEdit { waiting_for: Some(Some("approval".to_owned())), ..RunEdit::default() }),
     ]);
     scene.drive("flow-gate", "");

@@ -3,8 +3,10 @@
 pub(crate) mod approvals;
 mod artifacts;
 mod asked;
+mod attacks;
 mod auto;
 mod carried;
+pub(crate) mod grants;
 pub(crate) mod hand;
 mod hosts;
 mod kept;

@@ -81,7 +81,14 @@ fn expressions_of_the_base_mask_what_is_asked_for() {
     // The same request again is the same, and so is the same answer.
     let args = serde_json::Map::from_iter([("command".to_owned(), "curl tok-3".into())]);
     let tool = Tool { id: "1".to_owned(), name: "shell".to_owned(), args: args.clone() };
-    let ask = Command::Ask { node: node_here, tool, context: None, expires_at: None, heard: Vec::new() };
+    let ask = Command::Ask {
+        node: node_here,
+        tool,
+        context: None,
+        expires_at: None,
+        heard: Vec::new(),
+        turn: None,
+    };
     let asked = ledger.operate(&op(OpId::random()), std::slice::from_ref(&ask), &[]).expect("a request");
     assert!(asked.commit.is_some());
     assert_eq!(ledger.operate(&op(OpId::random()), &[ask], &[]).expect("known").commit, None);

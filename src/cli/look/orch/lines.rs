@@ -7,11 +7,13 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use aynig::git::Repo;
+use aynig::model::approval::Always;
 use aynig::model::limits::{Use, uses};
 use aynig::model::node::Hold;
 use aynig::model::run::{Limits, Mode, RunKind, RunStatus};
 use aynig::model::trace::{Halted, Spent};
 use aynig::model::workspace::WorkspaceStatus;
+use aynig::ops::approvals::asked;
 use aynig::ops::runs::{self, Run, RunId, State};
 use aynig::words::pluralize;
 
@@ -122,6 +124,15 @@ pub(super) fn show(state: &State, directory: &str) {
     for approval in state.approvals.values().filter(|approval| approval.resolution.is_none()) {
         let words = format!("{} asks to use {}", approval.id, approval.tool.name);
         ui::answer(&format!("{}  {}", styled(CALL, "approval "), ui::sanitize(&words)));
+    }
+    for approval in state.approvals.values().filter(|approval| approval.always.is_some()) {
+        let what = if approval.always == Some(Always::Tool) {
+            approval.tool.name.clone()
+        } else {
+            asked(&approval.tool)
+        };
+        let words = format!("{} may use {what} without asking: {}", alias(&approval.node_id), approval.id);
+        ui::answer(&format!("{}  {}", styled(FAINT, "allowed  "), ui::sanitize(&words)));
     }
 }
 

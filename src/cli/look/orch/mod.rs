@@ -36,7 +36,7 @@ pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
     }
     match &arguments.verb {
         OrchVerb::Run(_) => list(&repo, json),
-        OrchVerb::Approvals(options) => requests::requests(&repo, options.all, json),
+        OrchVerb::Approvals(options) => requests::requests(&repo, options, json),
         OrchVerb::Artifact(artifact) => artifacts::run(app, &repo, artifact, json),
         OrchVerb::Template(template) => templates::run(&repo, template, json),
         OrchVerb::Show(one) => show(&repo, &one.run_name, json),
@@ -47,6 +47,7 @@ pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
         | OrchVerb::Edge(_)
         | OrchVerb::Approve(_)
         | OrchVerb::Deny(_)
+        | OrchVerb::Revoke(_)
         | OrchVerb::Chat(_)
         | OrchVerb::Handoff(_)
         | OrchVerb::Spawn(_)

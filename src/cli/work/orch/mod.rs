@@ -8,6 +8,7 @@ mod nodes;
 use serde_json::json;
 
 use aynig::git::Repo;
+use aynig::model::approval::Always;
 use aynig::model::decide::Decided;
 use aynig::model::run::{GlobalMode, Mode, RunStatus};
 use aynig::ops::app::App;
@@ -19,7 +20,7 @@ use aynig::ops::runs;
 
 use super::flow_runs::{attempt, found, opened};
 use crate::cli::args::{
-    Orch, OrchArtifactVerb, OrchChat, OrchEdgeVerb, OrchRunSet, OrchRunVerb, OrchVerb, Phase, RunMode,
+    For, Orch, OrchArtifactVerb, OrchChat, OrchEdgeVerb, OrchRunSet, OrchRunVerb, OrchVerb, Phase, RunMode,
 };
 use crate::cli::exit::Exit;
 use crate::cli::look::orch as look;
@@ -75,7 +76,19 @@ pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
         OrchVerb::Roster(options) => hand::roster(app, options, json),
         OrchVerb::Approve(one) => {
             asked(&repo)?;
-            changed(&approvals::approve(&engine()?, &one.id, one.args.as_deref())?, json)
+            let always = one.always.map(|what| match what {
+                For::Call => Always::Call,
+                For::Tool => Always::Tool,
+            });
+            let answered = match always {
+                Some(always) => approvals::grant(&engine()?, &one.id, always),
+                None => approvals::approve(&engine()?, &one.id, one.args.as_deref()),
+            };
+            changed(&answered?, json)
+        }
+        OrchVerb::Revoke(one) => {
+            asked(&repo)?;
+            changed(&approvals::revoke(&engine()?, &one.id)?, json)
         }
         OrchVerb::Deny(one) => {
             asked(&repo)?;

@@ -119,7 +119,7 @@ fn open_request(typist: &Typist<'_>, process: &Process) -> Result<String, Error>
         variables: GitVariables::default(),
         ..process.clone()
     })?;
-    let open = approvals::list(&app.repo(), false)?;
+    let open = approvals::list(&app.repo(), approvals::Which::Open)?;
     let id = open.first().map(|asked| asked.approval.id.to_string());
     let id = id.ok_or_else(|| Error::failed("the agent asked for nothing"))?;
     Ok(id.chars().take(SHORT).collect())
