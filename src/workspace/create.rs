@@ -191,9 +191,13 @@ impl Workspaces<'_> {
         };
         reach(Point::WorkspaceMade);
         // The setup command may have changed them.
-        held.context.settings = self.executing()?;
-        let record = self.recorded_now(&held.context)?;
-        self.keep_record(&held.context, &record)?;
+        let noted = self.executing().and_then(|settings| {
+            held.context.settings = settings;
+            self.keep_record(&held.context, &self.recorded_now(&held.context)?)
+        });
+        if let Err(refusal) = noted {
+            return Err(self.undone(held, refusal));
+        }
         if let Some((place, hear)) = ledger {
             held.save()?;
             let published = self.publishes_to(place, &held.context)?;

@@ -329,6 +329,9 @@ impl Workspaces<'_> {
         if let Some(here) = here {
             self.save_commits(&held, here, head)?;
         }
+        // A step refuses a workspace without a record, and this process may die before the worktree is made.
+        let record = self.recorded_now(&held.context)?;
+        self.keep_record(&held.context, &record)?;
         let made = self.finish(&mut held)?;
         held.context.settings = self.executing()?;
         held.save()?;
