@@ -154,7 +154,7 @@ impl Engine<'_> {
                 let own = u64::try_from(state.steps.values().filter(is_own).count()).unwrap_or_default();
                 state.run.counts.steps.saturating_sub(own)
             }
-            RunKind::Graph => last_turn(state, &name, &mark.attempt),
+            RunKind::Graph => last_turn(state, &name),
         };
         let to = mark.target(now, (recorded, steps), |one, other| self.repo.descends(one, other));
         let context = self.put_back(context, to, "an attempt was cut off")?;
@@ -173,11 +173,10 @@ impl Engine<'_> {
     }
 }
 
-/// The number of the last turn of a node, by its alias. 0 if there is none, or if that is the one of this attempt.
-pub(super) fn last_turn(state: &State, name: &str, attempt: &str) -> u64 {
+/// The number of the last turn of a node, by its alias. 0 if there is none.
+pub(super) fn last_turn(state: &State, name: &str) -> u64 {
     let node = state.nodes.values().find(|node| node.alias.as_str() == name);
-    let last = node.and_then(|node| node.turn.as_ref());
-    last.filter(|last| last.id.to_string() != attempt).map_or(0, |last| last.number)
+    node.and_then(|node| node.turn.as_ref()).map_or(0, |last| last.number)
 }
 
 /// The newest commit of the work branch, as a context has it.
@@ -200,6 +199,7 @@ mod tests {
             ("as it began", mark(5), 1, (Some(id(5)), 4), id(5)),
             ("a person's commit that the ledger has not heard of", mark(6), 1, (Some(id(5)), 4), id(6)),
             ("a snapshot in the midst of the step", mark(5), 1, (Some(id(7)), 4), id(5)),
+            ("its end is recorded, and its mark was left", mark(5), 1, (Some(id(7)), 5), id(7)),
             ("another host went on", mark(5), 1, (Some(id(7)), 5), id(7)),
             ("another host recorded the end alone", mark(6), 1, (Some(id(5)), 5), id(6)),
             ("it was put back already", mark(5), 2, (Some(id(5)), 4), id(9)),

@@ -149,7 +149,7 @@ impl Engine<'_> {
         let (context, notes) = self.take_carried(ledger, before.context, (of.node.id, read))?;
         let id = &of.attempt.id;
         let lease = of.driver.known()?.filter(|known| of.driver.is_leased_by(*known, id));
-        self.begin_work(run.id, last_turn(&ledger.tip().state, name, id), id, &context)?;
+        self.begin_work(run.id, last_turn(&ledger.tip().state, name), id, &context)?;
         outside.begin();
         let step = StepId::parse(name).map_err(|error| Refusal::new(Why::Failed, error.to_string()))?;
         let masks = Masks::of(self.repo, &run.base_sha)?;
