@@ -24,7 +24,7 @@ use crate::crashpoint::{self, Point};
 use crate::git::objects::commits::NewCommit;
 use crate::git::objects::signatures::SIGNING;
 use crate::git::process::cancel::Purpose;
-use crate::git::remote::PATIENCE;
+use crate::git::remote::{PATIENCE, RemoteError};
 use crate::git::{RefChange, RefError, Repo, Swap, Together};
 use crate::model::decide::{Command, Decided, NewRun, Op, Rules, begin, decide};
 use crate::model::event::{Body, Event, MAX_LINE};
@@ -226,6 +226,22 @@ impl<'r> Ledger<'r> {
         set_back::give_up(self.repo, self.run, &back)?;
         self.refresh()?;
         Ok(Some(back))
+    }
+
+    /// Reads what the place of decision has after the `lost`-th lost race, with a pause before that. A remote that does
+    /// not answer for a moment is asked again.
+    pub(crate) fn catch_up(&mut self, lost: u32) -> Result<(), LedgerError> {
+        if self.place == Place::Here {
+            return self.refresh();
+        }
+        clock::pause(pause(lost));
+        for failed in 1..=FAILURES {
+            match self.refresh() {
+                Err(LedgerError::Remote(RemoteError::Unreachable { .. })) => clock::pause(pause(failed)),
+                refreshed => return refreshed,
+            }
+        }
+        self.refresh()
     }
 
     pub(super) fn reread(&mut self) -> Result<(), LedgerError> {

@@ -88,7 +88,7 @@ impl Engine<'_> {
         beside: &dyn Fn(&Ledger<'_>) -> Result<Vec<RefChange>, Refusal>,
     ) -> Result<Decided, Refusal> {
         let op = self.op_by(by.clone())?;
-        for _ in 0..TRIES {
+        for lost in 0..TRIES {
             let before = ledger.tip().state.clone();
             let after = match ledger.decide(commands, &op) {
                 Ok(decided) => decided.state,
@@ -103,7 +103,7 @@ impl Engine<'_> {
                     self.announce(ledger, &moves);
                     return Ok(operated.decided);
                 }
-                Err(LedgerError::Moved { .. } | LedgerError::Fenced { .. }) => ledger.refresh()?,
+                Err(LedgerError::Moved { .. } | LedgerError::Fenced { .. }) => ledger.catch_up(lost)?,
                 Err(error) => return Err(error.into()),
             }
         }

@@ -115,7 +115,7 @@ impl Engine<'_> {
             None => self.op()?,
         };
         let mut head = driver.known()?;
-        for _ in 0..TRIES {
+        for lost in 0..TRIES {
             let expected = self.held(driver, &mut head, Holder::Attempt(&attempt.id))?;
             let (mut commands, refs) = self.commands_of(ledger, node, over, &op)?;
             let before = ledger.tip().state.clone();
@@ -148,7 +148,7 @@ impl Engine<'_> {
                 }
                 Err(LedgerError::Moved { .. } | LedgerError::Fenced { .. }) => {
                     head = None;
-                    ledger.refresh()?;
+                    ledger.catch_up(lost)?;
                 }
                 Err(error) => return Err(error.into()),
             }
