@@ -64,7 +64,7 @@ impl Dice {
         usize::try_from((mixed ^ (mixed >> 31)) % sides).expect("small")
     }
 
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.roll(from.len())]
     }
 }

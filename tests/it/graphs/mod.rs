@@ -17,6 +17,12 @@ mod pack;
 pub(super) mod people;
 mod sessions;
 mod telemetry;
+mod chaos;
+pub(crate) mod hand;
+mod hosts;
+mod judge;
+pub(super) mod people;
+mod storms;
 mod turns;
 mod waits;
 

@@ -238,3 +238,42 @@ fn a_workspace_that_was_never_complete_is_made_anew() {
     assert_eq!(graph.turns().last().map(String::as_str), Some("a completed"), "{said:?}");
     graph.assert_read_once(0);
 }
+
+/// CONTRACT 22.3, 22.5
+#[test]
+fn what_a_recorded_turn_did_stays_although_its_process_was_killed() {
+    let graph = Graph::new("echo x >>file; echo done", &["a"]);
+    graph.ok(&["chat", "RUN", "a", "Write it."]);
+    let mut killed = graph.repo.aynig_command();
+    killed.args(["run", "--drain"]).env("AYNIG_CRASH_AT", "step-ended:kill:1");
+    killed.output().expect("it runs");
+    assert_eq!(graph.turns(), ["a completed"]);
+    graph.ok(&["chat", "RUN", "a", "Once more."]);
+    let mut later = graph.repo.aynig_command();
+    later.args(["run", "--drain"]).env("AYNIG_CLOCK_OFFSET_SECONDS", "600");
+    let said = later.output().expect("it runs");
+    assert_eq!(graph.turns(), ["a completed", "a completed"], "{}", err(&said));
+    assert_eq!(graph.repo.git(["show", &format!("work/{}/a:file", graph.slug)]).trim(), "x\nx");
+    graph.ok(&["doctor", "RUN"]);
+}
+
+/// CONTRACT 22.5
+#[test]
+fn a_workspace_that_was_half_made_is_made_by_the_next_turn() {
+    for point in ["workspace-noted", "workspace-branched", "workspace-made", "workspace-heard"] {
+        let graph = Graph::new("echo x >>file; echo done", &["a"]);
+        graph.ok(&["chat", "RUN", "a", "Write it."]);
+        let mut killed = graph.repo.aynig_command();
+        killed.args(["run", "--drain"]).env("AYNIG_CRASH_AT", format!("{point}:kill:1"));
+        killed.output().expect("it runs");
+        for offset in ["600", "700"] {
+            let mut later = graph.repo.aynig_command();
+            later.args(["run", "--drain"]).env("AYNIG_CLOCK_OFFSET_SECONDS", offset);
+            later.output().expect("it runs");
+        }
+        let turns = graph.turns();
+        assert_eq!(turns.last().map(String::as_str), Some("a completed"), "{point}: {turns:?}");
+        graph.assert_read_once(0);
+        assert_eq!(driver_state(&graph.repo, &graph.slug, "a"), "orch-idle", "{point}");
+    }
+}
