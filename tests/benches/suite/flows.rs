@@ -57,17 +57,17 @@ pub(super) fn cases(sizes: &Sizes) -> Vec<Row> {
 }
 
 /// One of the two sides, with a repository of its own.
-struct Side {
-    repository: PathBuf,
+pub(super) struct Side {
+    pub(super) repository: PathBuf,
     worktrees: PathBuf,
     /// Where the agent notes its times.
-    times: PathBuf,
+    pub(super) times: PathBuf,
     agent: PathBuf,
     connections: Option<PathBuf>,
 }
 
 impl Side {
-    fn new(room: &mut Room, template: &Path, hub: bool) -> Self {
+    pub(super) fn new(room: &mut Room, template: &Path, hub: bool) -> Self {
         let place = room.copy(template);
         let repository = place.join(if hub { "clone.git" } else { "plain.git" });
         let (worktrees, times) = (place.join("worktrees"), place.join("times"));
@@ -91,7 +91,7 @@ impl Side {
     }
 
     /// The shell loop.
-    fn plainly(&self, room: &Room, steps: usize) -> Sample {
+    pub(super) fn plainly(&self, room: &Room, steps: usize) -> Sample {
         let mut loops = room.program(room.script("plain-flow", PLAIN), &self.repository);
         let places = [self.worktrees.join("plain"), self.repository.join("plain-files"), self.agent.clone()];
         if self.connections.is_some() {
@@ -101,7 +101,7 @@ impl Side {
     }
 
     /// When each agent began and ended, in milliseconds.
-    fn times(&self) -> Vec<[f64; 2]> {
+    pub(super) fn times(&self) -> Vec<[f64; 2]> {
         let text = std::fs::read_to_string(&self.times).expect("the agent ran");
         let millis: Vec<f64> =
             text.lines().map(|line| line.parse::<f64>().expect("a time") / 1_000_000.0).collect();
@@ -109,7 +109,7 @@ impl Side {
     }
 
     /// The time between two agents, and the connections of a step.
-    fn between(&self, mut sample: Sample, steps: usize) -> Sample {
+    pub(super) fn between(&self, mut sample: Sample, steps: usize) -> Sample {
         let times = self.times();
         assert_eq!(times.len(), steps, "each step once");
         sample.wall_ms = median(times.windows(2).map(|two| two[1][0] - two[0][1]));
@@ -117,7 +117,7 @@ impl Side {
         sample
     }
 
-    fn connections(&self) -> Option<usize> {
+    pub(super) fn connections(&self) -> Option<usize> {
         let calls = std::fs::read_to_string(self.connections.as_ref()?).expect("it was talked to");
         Some(calls.lines().count())
     }
@@ -139,7 +139,7 @@ fn flow(steps: usize) -> String {
 }
 
 /// A repository for the copies; with `refs`, a clone of a hub that has so many.
-fn template(room: &Room, refs: Option<usize>) -> PathBuf {
+pub(super) fn template(room: &Room, refs: Option<usize>) -> PathBuf {
     let top = room.path("template");
     std::fs::create_dir(&top).expect("a directory");
     let Some(refs) = refs else {

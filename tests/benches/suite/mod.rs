@@ -5,6 +5,7 @@
 //! affects both alike.
 
 mod flows;
+mod graphs;
 mod idle;
 mod journals;
 mod ledgers;
@@ -43,6 +44,8 @@ pub(super) struct Sizes {
     pub flow_steps: usize,
     /// Refs of the hub of a flow (`AYNIG_BENCH_HUB_REFS`).
     pub hub_refs: usize,
+    /// Nodes of a graph (`AYNIG_BENCH_NODES`).
+    pub nodes: usize,
     /// Commands at once (`AYNIG_BENCH_JOBS`).
     pub jobs: usize,
     /// Files of a workspace (`AYNIG_BENCH_WORKSPACE_FILES`).
@@ -73,6 +76,7 @@ impl Sizes {
             events: size("EVENTS", 100_000),
             flow_steps: size("FLOW_STEPS", 40),
             hub_refs: size("HUB_REFS", 1_000),
+            nodes: size("NODES", 50),
             jobs: size("JOBS", 4),
             workspace_files: size("WORKSPACE_FILES", 20_000),
             rounds: size("ROUNDS", 5),
@@ -116,7 +120,7 @@ pub(super) fn is_worker() -> bool {
 /// it is known.
 pub(super) fn run(sizes: &Sizes, wanted: &[String], tell: &mut dyn FnMut(String)) {
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str()));
-    let cases: [(&str, Case); 10] = [
+    let cases: [(&str, Case); 11] = [
         ("idle-unmanaged", |sizes| vec![idle::case(sizes, None)]),
         ("idle-no-command", |sizes| vec![idle::case(sizes, Some("parked"))]),
         ("local-steps", |sizes| vec![steps::local(sizes)]),
@@ -127,6 +131,7 @@ pub(super) fn run(sizes: &Sizes, wanted: &[String], tell: &mut dyn FnMut(String)
         ("ledgers", ledgers::cases),
         ("journals", journals::cases),
         ("flows", flows::cases),
+        ("graphs", graphs::cases),
     ];
     for (_, case) in cases.iter().filter(|(name, _)| is_wanted(name)) {
         for row in case(sizes) {
