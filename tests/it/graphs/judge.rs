@@ -68,7 +68,8 @@ pub(super) struct Case {
 /// A message in an inbox.
 struct Sent<'a> {
     to: &'a str,
-    text: &'a str,
+    /// `None`: a notice of the program, which has no token.
+    text: Option<&'a str>,
     op: usize,
 }
 
@@ -96,14 +97,17 @@ impl Case {
 
     fn sent(&self) -> BTreeMap<&str, Sent<'_>> {
         let by_people = self.events("message.user").map(|(op, event)| {
-            let sent = Sent { to: text(event, "/message/nodeId"), text: text(event, "/message/content"), op };
-            (text(event, "/message/id"), sent)
+            let content = Some(text(event, "/message/content"));
+            (text(event, "/message/id"), Sent { to: text(event, "/message/nodeId"), text: content, op })
         });
         let by_nodes = self.events("handoff.sent").map(|(op, event)| {
-            let message = text(event, "/envelope/payload/message");
+            let message = Some(text(event, "/envelope/payload/message"));
             (text(event, "/envelope/id"), Sent { to: text(event, "/envelope/toNodeId"), text: message, op })
         });
-        by_people.chain(by_nodes).collect()
+        let notices = self.events("node.notice").map(|(op, event)| {
+            (text(event, "/notice/id"), Sent { to: text(event, "/notice/nodeId"), text: None, op })
+        });
+        by_people.chain(by_nodes).chain(notices).collect()
     }
 
     fn turns(&self) -> Vec<Ended<'_>> {
@@ -141,7 +145,8 @@ pub(super) fn judge(case: &Case) -> Vec<String> {
 /// Each message is read once, by its receiver, after it was sent, and its text was in the prompt.
 fn messages(case: &Case, turns: &[Ended<'_>], wrong: &mut Vec<String>) {
     let sent = case.sent();
-    let number = case.events("message.user").count() + case.events("handoff.sent").count();
+    let number: usize =
+        ["message.user", "handoff.sent", "node.notice"].iter().map(|kind| case.events(kind).count()).sum();
     if sent.len() != number {
         wrong.push(format!("{number} messages have {} ids", sent.len()));
     }
@@ -163,8 +168,8 @@ fn messages(case: &Case, turns: &[Ended<'_>], wrong: &mut Vec<String>) {
             if message.to != turn.node || message.op >= turn.op {
                 wrong.push(format!("turn {} read {id}, which is not in its inbox", turn.id));
             }
-            if !saw.contains(message.text) {
-                wrong.push(format!("turn {} read {id} without {:?} in its prompt", turn.id, message.text));
+            if let Some(text) = message.text.filter(|text| !saw.contains(text)) {
+                wrong.push(format!("turn {} read {id} without {text:?} in its prompt", turn.id));
             }
             if let Some(other) = readers.insert(id, turn.id) {
                 wrong.push(format!("message {id} was read by {other} and by {}", turn.id));
