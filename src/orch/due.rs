@@ -6,10 +6,13 @@
 use std::time::Duration;
 
 use crate::model::ids::{MessageId, NodeId};
-use crate::model::node::{Hold, NodeStatus};
+use crate::model::node::{Hold, Node, NodeStatus};
 use crate::model::run::RunStatus;
 use crate::model::state::State;
 use crate::model::time::Timestamp;
+
+/// The first pause after a turn that was ended by somebody else's outage, and the longest one.
+const OUTAGE: (i64, i64) = (60_000, 3_600_000);
 
 /// The due act of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +91,18 @@ pub fn is_cut(state: &State, id: NodeId, read: &[MessageId]) -> bool {
     node.hold.is_some() || inbox.any(|item| item.interrupts() && !read.contains(&item.id()))
 }
 
+/// The earliest time of the next try after a turn that an outage ended now, or a usage limit whose end is not known. Such
+/// turns do not count, so each pause in a row is twice as long: from a minute up to an hour.
+#[must_use]
+pub fn after_outage(node: &Node, now: Timestamp) -> Option<Timestamp> {
+    let until = node.turn.as_ref().and_then(|last| last.until);
+    let before = until.map_or(0, |until| until.millis().saturating_sub(node.last_activity_at.millis()));
+    let (first, most) = OUTAGE;
+    // A longer one was the end of a limit that was known.
+    let pause = if before > most { first } else { before.saturating_mul(2).clamp(first, most) };
+    Timestamp::from_millis(now.millis().saturating_add(pause))
+}
+
 /// The earliest time of the next try. `None`: at once.
 fn later(ended: Timestamp, failures: u64, pauses: &[Duration]) -> Option<Timestamp> {
     let before = usize::try_from(failures).unwrap_or(usize::MAX).checked_sub(1)?;
@@ -102,6 +117,7 @@ mod tests {
     use crate::model::approval::{Answer, Resolution, Tool};
     use crate::model::decide::{Command, EndedTurn, NodeEdit, RunEdit, Steer};
     use crate::model::ids::TurnId;
+    use crate::model::node::LastTurn;
     use crate::model::step::TurnStatus;
     use crate::model::tests::Bench;
 
@@ -239,5 +255,30 @@ mod tests {
         assert!(matches!(due(&bench.state, a, end, &PAUSES), Due::Turn { .. }), "at once after a message");
         bench.run(ended(a, 4, TurnStatus::Interrupted)).unwrap();
         assert!(matches!(due(&bench.state, a, end, &PAUSES), Due::Turn { .. }), "an interrupt is no failure");
+    }
+
+    /// CONTRACT 22.4
+    #[test]
+    fn the_pauses_of_an_outage_grow() {
+        let mut bench = Bench::new();
+        let a = bench.node("a", "implementer");
+        let minute = 60_000;
+        let mut node = bench.state.nodes[&a].clone();
+        let mut now = node.last_activity_at.millis();
+        for minutes in [1, 2, 4, 8, 16, 32, 60, 60] {
+            let until = after_outage(&node, at(now)).unwrap();
+            assert_eq!(until.millis() - now, minutes * minute);
+            let (id, number) = (TurnId::from(uuid::Uuid::from_u128(1)), 1);
+            let status = "failed".to_owned();
+            let (failures, unsaid) = (0, Vec::new());
+            node.turn = Some(LastTurn { id, number, status, failures, until: Some(until), unsaid });
+            node.last_activity_at = at(now);
+            now = until.millis();
+        }
+        // The known end of a limit says nothing about the next outage.
+        node.turn.as_mut().unwrap().until = Some(at(now + 300 * minute));
+        assert_eq!(after_outage(&node, at(now)).unwrap().millis() - now, minute);
+        node.turn.as_mut().unwrap().until = None;
+        assert_eq!(after_outage(&node, at(now)).unwrap().millis() - now, minute);
     }
 }

@@ -5,7 +5,6 @@
 
 use serde_json::{Map, json};
 
-use crate::clock;
 use crate::contract::ids::AttemptId;
 use crate::crashpoint::{Point, reach};
 use crate::engine::agent::until_of_limit;
@@ -32,9 +31,6 @@ use super::staged::{Act, commands};
 
 /// How often the end of an attempt is worked out anew.
 const TRIES: u32 = 100;
-
-/// The pause after a program that asked for a later try, in seconds.
-const LATER: i64 = 60;
 
 /// The result of an attempt of a node's driver.
 #[derive(Debug, Default)]
@@ -71,27 +67,27 @@ pub(super) struct End {
 }
 
 impl End {
-    /// The end of a turn whose program ended so.
-    pub(super) fn of(ended: &provider::Ended) -> Self {
+    /// The end of a turn whose program ended so. `later` is when an outage allows the next try.
+    pub(super) fn of(ended: &provider::Ended, later: Option<Timestamp>) -> Self {
         let at = |second: i64| Timestamp::from_millis(second.saturating_mul(1_000));
         let why = Some(ended.evidence.clone());
         let failed = Self {
             status: TurnStatus::Failed,
             detail: why,
             excused: ended.outage,
-            until: None,
+            until: later.filter(|_| ended.outage),
             heard: Vec::new(),
             session: None,
         };
         match &ended.how {
-            How::Completed => Self { status: TurnStatus::Completed, detail: None, ..failed },
+            How::Completed => Self { status: TurnStatus::Completed, detail: None, until: None, ..failed },
             // What a parked turn did stays, as that of an interrupted one.
             How::Stopped(_) | How::Parked { .. } => Self { status: TurnStatus::Interrupted, ..failed },
-            How::Limited { until, .. } => Self { excused: true, until: at(until_of_limit(*until)), ..failed },
-            How::Later => {
-                let until = at(clock::wall_seconds().saturating_add(LATER));
-                Self { excused: true, until, ..failed }
+            How::Limited { until: None, .. } => {
+                Self { excused: true, until: at(until_of_limit(None)).max(later), ..failed }
             }
+            How::Limited { until, .. } => Self { excused: true, until: at(until_of_limit(*until)), ..failed },
+            How::Later => Self { excused: true, until: later, ..failed },
             How::Failed | How::TimedOut(_) | How::Idle(_) | How::Asked(_) | How::Unavailable(_) => failed,
         }
     }

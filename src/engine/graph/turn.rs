@@ -23,7 +23,7 @@ use crate::model::message::MAX_MESSAGE;
 use crate::model::node::Node;
 use crate::model::step::{Opcode, Outcome, TurnStatus};
 use crate::model::time::Timestamp;
-use crate::orch::due::{Due, due};
+use crate::orch::due::{Due, after_outage, due};
 use crate::provider::{self, How};
 use crate::workspace::context::Context;
 use crate::workspace::refusal::{Refusal, Why};
@@ -209,7 +209,8 @@ impl Engine<'_> {
         (Ran { ended, mut carried, heard, left, opened }, hand): (Ran, &Hand),
     ) -> Result<Ended, Refusal> {
         let name = of.node.alias.as_str();
-        let mut end = End { heard, ..End::of(&ended) };
+        let later = after_outage(&of.node, now()?);
+        let mut end = End { heard, ..End::of(&ended, later) };
         if let How::Parked { .. } = ended.how {
             carried.outcome = Outcome::Completed;
         }

@@ -237,7 +237,11 @@ impl Draft {
             Kind::Acp => known.map(|known| known.name),
             Kind::Text | Kind::Jsonl => None,
         };
-        let is_default = self.command.is_none();
+        let is_default = match (&self.command, default) {
+            (Some(command), Some(default)) => command.file_name().is_some_and(|file| file == default),
+            (None, _) => true,
+            (Some(_), None) => false,
+        };
         let command = self.command.or(default.map(PathBuf::from)).ok_or_else(|| missing("command"))?;
         let mut args = self.args;
         let mut env = Vec::new();
@@ -325,5 +329,20 @@ mod tests {
         for text in ["'a", "\"a", "a\\"] {
             assert!(split(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_known_program_keeps_its_arguments_wherever_it_is() {
+        let name = named("gemini").expect("a name");
+        let known = KNOWN.iter().find(|known| known.name == "gemini");
+        let args = |command: Option<&str>, args: &[&str]| {
+            let args = args.iter().map(ToString::to_string).collect();
+            let draft = Draft { command: command.map(PathBuf::from), args, ..Draft::default() };
+            draft.finish(&name, known).expect("a provider").args
+        };
+        assert_eq!(args(None, &[]), ["--acp"]);
+        assert_eq!(args(Some("/opt/bin/gemini"), &[]), ["--acp"]);
+        assert_eq!(args(Some("/opt/bin/gemini"), &["--acp", "--debug"]), ["--acp", "--debug"]);
+        assert_eq!(args(Some("/opt/bin/opencode"), &[]), Vec::<String>::new());
     }
 }

@@ -6,6 +6,7 @@
 //! reason, or changed arguments, follow as a message into the turn; one that is not taken is left for the next prompt.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
@@ -374,7 +375,12 @@ impl Codex {
 
     /// A command. One that a person could not judge is not asked about.
     fn command(&self, params: &Value) -> (Tool, Wish, Option<String>) {
-        let args = pick(params, &["command", "cwd", "networkApprovalContext", "additionalPermissions"]);
+        let mut args = pick(params, &["command", "cwd", "networkApprovalContext", "additionalPermissions"]);
+        // The worktree has another path on each host, and an answer counts on all of them.
+        let is_here = |cwd: &str| Path::new(cwd) == self.task.directory;
+        if args.get("cwd").and_then(Value::as_str).is_some_and(is_here) {
+            args.remove("cwd");
+        }
         // Input for a command that runs has another kind, and no field that is known to have all of it.
         let is_known = matches!(text_of(params, "kind"), "" | "command");
         let is_clear =

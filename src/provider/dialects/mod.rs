@@ -74,6 +74,11 @@ impl Task {
         self.tools.is_some() && name == SERVER
     }
 
+    /// A text for people, without the path of the worktree: other hosts have another one.
+    fn anywhere(&self, text: &str) -> String {
+        text.replace(&*self.directory.to_string_lossy(), ".")
+    }
+
     /// The prompt as text.
     fn text(&self) -> String {
         String::from_utf8_lossy(&self.prompt).into_owned()
@@ -192,7 +197,8 @@ fn weigh<T>(
         (Place::Spent, _) | (Place::New, Wish::Person) => Verdict::No,
         (Place::New, Wish::Write | Wish::Other) => {
             held.keep(&request.id, kept);
-            out.event(Event::Asked(request));
+            let context = request.context.map(|words| task.anywhere(&words));
+            out.event(Event::Asked(Request { context, ..request }));
             return None;
         }
     };

@@ -56,7 +56,7 @@ fn furnish(repo: &Repo) {
 }
 
 /// The texts that all objects of a repository have.
-pub(crate) fn texts(hub: &std::path::Path, all: &[&'static str]) -> Vec<&'static str> {
+pub(crate) fn texts<'a>(hub: &std::path::Path, all: &[&'a str]) -> Vec<&'a str> {
     let git = |arguments: &[&str]| {
         let mut command = std::process::Command::new("git");
         let output = hermetic(&mut command).arg("-C").arg(hub).args(arguments).output().expect("git runs");

@@ -142,7 +142,7 @@ fn a_request_says_what_it_is_about() {
         // Kind and rest of the call, arguments and context. Without them it is allowed at once.
         (
             json!({"kind": "execute", "title": "ls", "content": [text]}),
-            Some((json!({"title": "ls"}), "ls\nin /work-tree")),
+            Some((json!({"title": "ls"}), "ls\nin .")),
         ),
         (
             json!({"kind": "edit", "title": "Edit a", "content": [diff], "locations": near}),

@@ -41,9 +41,8 @@ fn words(writes: &[Value]) -> Vec<String> {
     writes.iter().map(word).collect()
 }
 
-const NO: &str =
-    "Your request to use command with {\"command\":\"x\",\"cwd\":\"/work-tree\"} was denied: not this";
-const OTHER: &str = "Your request to use command with {\"command\":\"x\",\"cwd\":\"/work-tree\"} was not run. It is \
+const NO: &str = "Your request to use command with {\"command\":\"x\"} was denied: not this";
+const OTHER: &str = "Your request to use command with {\"command\":\"x\"} was not run. It is \
                      allowed with {\"command\":\"y\"} instead: request exactly that if you need it.";
 
 /// CONTRACT 19.13
@@ -130,7 +129,7 @@ fn a_command_waits_for_its_answer() {
         let asked = asked(&events);
         assert_eq!(asked.len(), count, "{name}");
         if let Some(first) = asked.first() {
-            let args = json!({"command": "x", "cwd": "/work-tree"});
+            let args = json!({"command": "x"});
             assert_eq!(
                 (first.id.as_str(), first.tool.id.as_str(), first.tool.name.as_str()),
                 ("0", "i", "command")
