@@ -84,7 +84,7 @@ fn no_damaged_stream_completes_a_turn_without_its_last_message() {
                 })
                 .collect();
             streams.sort();
-            let count = sized(8, 50);
+            let count = sized(5, 50);
             let cases: Vec<(String, Vec<u8>)> = (0..count)
                 .map(|case| {
                     let whole = std::fs::read(&streams[dice.below(streams.len())]).expect("a stream");

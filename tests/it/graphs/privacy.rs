@@ -1,8 +1,9 @@
 //! What leaves the host of a graph: refs, contents, masked texts, and files that are no work.
 
+use super::super::flow_engine::replicated::texts;
 use super::super::support::*;
 use super::hosts::host;
-use super::{Graph, asking_agent, texts};
+use super::{Graph, asking_agent};
 
 /// A text in each thing that a turn has, and the word for it.
 const MESSAGE: &str = "the-message";
@@ -17,7 +18,7 @@ const SECRET: &str = "the-secret-of-a-variable";
 const PATTERN: &str = "AKIA123456";
 
 /// Leaves a text in each of them. A turn of the node `b` fails.
-const SCRIPT: &str = r#"echo 'the-work' >work; echo 'SECRET=the-key-in-a-file' >.env; echo 'the-log' >&2
+const SCRIPT: &str = r#"echo 'the-work' >work; echo 'SECRET=the-key-in-a-file' >.env; echo 'the-log' >&2; echo 'the last line' >&2
 echo '{"type":"session","sessionId":"the-session"}'
 echo '{"type":"message.assistant.delta","content":"the-transcript"}'
 case $prompt in *"the agent b "*) exit 3 ;; esac
@@ -96,10 +97,11 @@ fn a_graph_that_a_remote_decides_leaves_its_host_without_what_is_private() {
 
         // What stays is on the host, for its user alone.
         let data = graph.repo.path.join(".git/aynig/data/runs").join(&id);
+        let mode = std::os::unix::fs::PermissionsExt::mode(
+            &std::fs::metadata(&data).expect("it is there").permissions(),
+        );
+        assert_eq!(mode & 0o077, 0, "{}", data.display());
         for file in files_below(&data) {
-            use std::os::unix::fs::PermissionsExt;
-            let mode = std::fs::metadata(&file).expect("a file").permissions().mode();
-            assert_eq!(mode & 0o077, 0, "{}", file.display());
             let content = std::fs::read(&file).expect("a file");
             let content = String::from_utf8_lossy(&content);
             let is_agents = file.file_name().is_some_and(|name| name == "transcript");
