@@ -113,16 +113,22 @@ impl Real {
             };
         }
         command.env("HOME", self.place.join("home")).env("AYNIG_CLOCK_OFFSET_SECONDS", offset);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let log =
+            std::fs::File::options().create(true).append(true).open(self.place.join("log")).expect("a file");
+        command.stdin(Stdio::null()).stdout(log.try_clone().expect("a file")).stderr(log);
         command.spawn().expect("it runs")
     }
 
     /// Runs what is due until so many turns have ended: a busy host may hand a driver back first.
     fn drain(&self, turns: usize) {
-        wait_until("the turns have ended", || {
+        for attempt in 0.. {
             assert!(self.runner("0").wait().expect("it ends").success());
-            self.ended().len() >= turns
-        });
+            if self.ended().len() >= turns {
+                return;
+            }
+            let log = std::fs::read_to_string(self.place.join("log")).unwrap_or_default();
+            assert!(attempt < 100, "{log}");
+        }
     }
 
     /// Answers the request of the node that the runner carries out.
