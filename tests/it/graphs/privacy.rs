@@ -87,8 +87,11 @@ fn a_graph_that_a_remote_decides_leaves_its_host_without_what_is_private() {
         let worktrees = graph.repo.beside("worktrees").display().to_string();
         let program = graph.repo.path.join(".git/scripted.sh").display().to_string();
         let binary = binary().display().to_string();
-        let never = [KEY, SECRET, PATTERN, SESSION, &worktrees, &program, &binary];
+        let never = [KEY, SECRET, PATTERN, &worktrees, &program, &binary];
         assert_eq!(texts(&bare, &never), Vec::<&str>::new(), "{replicate:?}");
+        // A transcript has what the program printed, its session as well.
+        let is_there = !texts(&bare, &[SESSION]).is_empty();
+        assert_eq!(is_there, replicate == Some("all"), "{replicate:?}");
         let files = graph.repo.git(["ls-tree", "--name-only", &format!("work/{}/a", graph.slug)]);
         assert!(files.contains("work") && !files.contains(".env"), "{files}");
         // The masked texts have their places.
