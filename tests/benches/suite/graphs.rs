@@ -17,12 +17,13 @@ use super::{Row, Sizes};
 const AGENT: &str = r#"#!/bin/sh
 date +%s%N >>'@'
 prompt=$(cat)
-echo x >>work
+# Equal turns would pause the graph.
+echo "$AYNIG_ORCH_TURN" >>work
 if [ -n '%' ] && [ $(($(wc -l <'@') / 2 + 1)) -lt '%' ]; then
     case $prompt in *'the agent a '*) to=b ;; *) to=a ;; esac
     "$AYNIG_BIN" orch handoff --to $to --message 'go on' >/dev/null
 fi
-echo done
+echo "done: $AYNIG_ORCH_TURN"
 exec date +%s%N >>'@'
 "#;
 
