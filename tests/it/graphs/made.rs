@@ -318,6 +318,7 @@ pub(crate) fn scenes(scenes: &mut std::collections::BTreeMap<&'static str, Vec<s
     for role in ["pilot", "tester"] {
         ask("orch template show", repo.aynig(["orch", "template", "show", role, "--json"]));
     }
+    repo.git(["config", "aynig.replicate", "none"]);
     let graph = made(repo, &["--from", "pair.yaml"]);
     graph.drain();
     let list = || graph.orch(&["artifact", "list", "RUN", "--json"]);
@@ -325,6 +326,10 @@ pub(crate) fn scenes(scenes: &mut std::collections::BTreeMap<&'static str, Vec<s
     let id = listed["artifacts"][0]["id"].as_str().expect("an id").to_owned();
     ask("orch artifact list", list());
     ask("orch artifact show", graph.orch(&["artifact", "show", "RUN", &id, "--json"]));
+    // One that this host does not have.
+    let run = graph.state()["id"].as_str().expect("an id").to_owned();
+    let file = graph.repo.path.join(format!(".git/aynig/data/runs/{run}/artifacts/{id}"));
+    std::fs::remove_file(file).expect("a file");
     let into = graph.repo.beside("out");
     ask(
         "orch artifact export",
