@@ -307,7 +307,6 @@ fn a_session_stays_on_its_host_and_that_one_comes_first() {
         state.contains("dwp-prefer-runner: first") && state.contains("dwp-prefer-seconds: 10"),
         "{state}"
     );
-    assert!(pass(&other, "second", "0").is_empty(), "it is left to the first host");
     assert_eq!(pass(&graph, "first", "0")[1]["sessionId"], "s-1");
     // The first host is away.
     graph.ok(&["chat", "RUN", "a", "three"]);
@@ -317,7 +316,6 @@ fn a_session_stays_on_its_host_and_that_one_comes_first() {
     assert_eq!(other.node("a")["session"]["runner"], "second");
     // It has the session now.
     graph.ok(&["chat", "RUN", "a", "four"]);
-    assert_eq!(pass(&graph, "first", "0").len(), 2, "it is left to the second host");
     assert_eq!(pass(&other, "second", "0")[1]["sessionId"], "s-1");
     graph.assert_read_once(0);
     // The session of the first host is too old by now.
