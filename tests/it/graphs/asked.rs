@@ -92,10 +92,11 @@ fn an_approved_act_of_a_turn_that_failed_is_not_asked_again() {
     let id = requests(&graph)[0]["id"].as_str().expect("an id").to_owned();
     graph.ok(&["approve", &id]);
     graph.drain();
-    assert_eq!(
-        (graph.turns(), aliases(&graph)),
-        (vec!["top interrupted".to_owned(), "top failed".to_owned()], vec!["top".to_owned()])
-    );
+    let turns = graph.turns();
+    let (first, others) = turns.split_first().expect("a turn");
+    assert_eq!(first, "top interrupted");
+    assert!(!others.is_empty() && others.iter().all(|turn| turn == "top failed"), "{turns:?}");
+    assert_eq!(aliases(&graph), ["top"]);
     std::fs::remove_file(&broken).expect("it goes");
     let mut later = graph.repo.aynig_command();
     later.args(["run", "--drain"]).env("AYNIG_CLOCK_OFFSET_SECONDS", "60");
