@@ -74,7 +74,7 @@ impl Engine<'_> {
         for KeptFile { role, path, media_type } in &judged.kept {
             work.recorder.add(*role, path, media_type, false);
             if matches!(role, Role::ValidationStdout | Role::ValidationStderr) {
-                said += &last_lines(&fsutil::read_plain(&evidence.join(path)).unwrap_or_default());
+                said += &last_lines(&fsutil::read_plain(evidence.join(path)).unwrap_or_default());
             }
         }
         *finding = match judged.end {
