@@ -105,7 +105,7 @@ fn what_keeps_a_run_from_going_on() {
         heard: Vec::new(),
         turn: None,
     };
-    let fails = Command::SetNode as fn(NodeId, NodeEdit) -> Command;
+    let fails = |node: NodeId, edit: NodeEdit| Command::SetNode(node, edit);
     let failed = NodeEdit { status: Some(NodeStatus::Failed), ..NodeEdit::default() };
     let (template, boss, hand) = team();
     let response = ResponseSpec { expectation: Expectation::Required, reply_to: None };
