@@ -86,7 +86,7 @@ pub(super) fn set(draft: &mut Draft<'_>, edit: &RunEdit) -> Result<(), Refusal> 
     let mut limits = edit.limits.unwrap_or(run.limits);
     let begins_auto = edit.mode == Some(Mode::Auto) && run.mode != Mode::Auto;
     if run.kind == RunKind::Graph && begins_auto && !is_stated && limits.turns.is_none() {
-        limits.turns = Some(run.counts.turns.saturating_add(Limits::AUTO_TURNS));
+        limits.turns = Some(run.spent.turns.saturating_add(Limits::AUTO_TURNS));
     }
     let resumes = run.kind == RunKind::Graph && edit.status == Some(RunStatus::Running);
     let patch = run.difference(RunPatch {
