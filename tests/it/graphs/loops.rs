@@ -69,7 +69,7 @@ printf '  All\n done.  '"#,
         "{shown}"
     );
     assert!(graph.ok(&["run", "list"]).contains(&line));
-    let status = out(&graph.repo.aynig_ok(["status"]));
+    let status = out(&graph.repo.aynig_ok(["status", "--all"]));
     assert!(status.contains(&format!("aynig orch run resume {}", graph.slug)), "{status}");
     assert_eq!(graph.state()["halted"]["evidence"], evidence);
     // A resume counts anew: b has read nothing of what a has handed to it.
