@@ -105,7 +105,6 @@ fn what_keeps_a_run_from_going_on() {
         heard: Vec::new(),
         turn: None,
     };
-    let fails = |node: NodeId, edit: NodeEdit| Command::SetNode(node, edit);
     let failed = NodeEdit { status: Some(NodeStatus::Failed), ..NodeEdit::default() };
     let (template, boss, hand) = team();
     let response = ResponseSpec { expectation: Expectation::Required, reply_to: None };
@@ -121,10 +120,10 @@ fn what_keeps_a_run_from_going_on() {
         ("a request", vec![ask(hand)], false),
         ("a wait", vec![question], false),
         ("held", vec![Command::SteerNode(boss, Steer::Stop)], false),
-        ("failed", vec![fails(boss, failed.clone())], false),
+        ("failed", vec![Command::SetNode(boss, failed.clone())], false),
         ("removed", vec![Command::RemoveNode(hand)], true),
         ("unread, and held", vec![say(hand), Command::SteerNode(hand, Steer::Stop)], true),
-        ("unread, and failed", vec![say(hand), fails(hand, failed)], true),
+        ("unread, and failed", vec![say(hand), Command::SetNode(hand, failed)], true),
     ];
     for (words, acts, wanted) in cases {
         let mut bench = Bench { state: template.state.clone(), number: template.number };
