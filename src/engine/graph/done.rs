@@ -103,3 +103,31 @@ fn last_lines(output: &[u8]) -> String {
         (text, _) => format!("\n…{text}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An end that is kept until the remote takes it has the finding of its validator.
+    /// CONTRACT 22.24
+    #[test]
+    fn a_finding_is_kept_with_its_act() {
+        for finding in [Finding::Accepted, Finding::Refused("a".to_owned()), Finding::Unknown("b".to_owned())]
+        {
+            let act = Act::Done { message: None, finding };
+            let text = serde_json::to_string(&act).expect("JSON");
+            assert_eq!(serde_json::from_str::<Act>(&text).expect("an act"), act);
+        }
+    }
+
+    /// CONTRACT 22.24
+    #[test]
+    fn the_end_of_an_output_is_shown() {
+        for (output, wanted) in [("", String::new()), (" \n", String::new()), ("a\nb\n", "\na\nb".to_owned())]
+        {
+            assert_eq!(last_lines(output.as_bytes()), wanted);
+        }
+        let long = last_lines("é".repeat(MOST).as_bytes());
+        assert!(long.starts_with("\n…é") && long.len() <= MOST + 4, "{}", long.len());
+    }
+}

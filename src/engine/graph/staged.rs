@@ -43,8 +43,8 @@ pub enum Act {
     Done {
         /// Its last word, for people.
         message: Option<String>,
-        /// Whether the run is done. Judged when the turn has ended.
-        #[serde(skip)]
+        /// Whether the run is done. Judged when the turn has ended, and kept with its end.
+        #[serde(default)]
         finding: Finding,
     },
     /// It makes an edge.

@@ -3,6 +3,8 @@
 //! Invariant: the operation after which nothing is under way in a run in mode AUTO also tells its orchestrator to go on.
 //! One that cannot act, since it has failed or a person holds it, is told nothing.
 
+use serde::{Deserialize, Serialize};
+
 use super::Refusal;
 use super::draft::{Draft, check_text};
 use super::runs::touch;
@@ -15,7 +17,8 @@ use crate::model::run::{Mode, RunKind, RunPatch, RunStatus};
 use crate::model::state::State;
 
 /// Whether a run is done, by whoever judges it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Finding {
     /// It is.
     #[default]

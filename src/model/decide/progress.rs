@@ -148,6 +148,10 @@ pub(super) fn start_step(draft: &mut Draft<'_>, start: &StepStart) -> Result<(),
 
 /// A run that goes on by itself stops here until a person resumes it.
 pub(super) fn halt(draft: &mut Draft<'_>, cause: &Halted, waits_for: &str) -> Result<(), Refusal> {
+    // One that has ended meanwhile stays so.
+    if draft.state.run.status.is_ended() {
+        return Ok(());
+    }
     match cause {
         Halted::Stalled { evidence } => draft.push(Body::Stalled(Stalled { evidence: evidence.clone() })),
         Halted::Limit { node_id, limit, value, bound } => {

@@ -7,6 +7,7 @@ use crate::model::ids::TurnId;
 use crate::model::message::{Expectation, Item, NoticeKind, Payload, ResponseSpec};
 use crate::model::node::NodeStatus;
 use crate::model::step::TurnStatus;
+use crate::model::trace::Halted;
 
 fn mode(mode: Mode) -> Command {
     Command::SetRun(RunEdit { mode: Some(mode), ..RunEdit::default() })
@@ -274,5 +275,22 @@ fn a_stop_ends_the_sessions_and_a_pause_does_not() {
         bench.run(status(to)).unwrap();
         assert_eq!(bench.state.nodes[&boss].session.session_id, wanted, "{to:?}");
         assert!(bench.run(status(to)).unwrap().events.is_empty(), "once");
+    }
+}
+
+/// CONTRACT 22.25
+#[test]
+fn a_run_that_has_ended_is_not_paused_by_itself() {
+    for (before, after) in [
+        (RunStatus::Running, RunStatus::Paused),
+        (RunStatus::Paused, RunStatus::Paused),
+        (RunStatus::Stopped, RunStatus::Stopped),
+        (RunStatus::Completed, RunStatus::Completed),
+    ] {
+        let (mut bench, ..) = team();
+        bench.run(status(before)).unwrap();
+        let cause = Halted::Stalled { evidence: serde_json::Map::new() };
+        bench.run(Command::Halt { cause, waits_for: "you".to_owned() }).unwrap();
+        assert_eq!(bench.state.run.status, after);
     }
 }
