@@ -8,8 +8,8 @@ use crate::engine::Engine;
 use crate::engine::graph::start::{Made, NewGraph};
 use crate::ledger::{LedgerError, Place};
 use crate::model::decide::{Command, EdgeSpec, NewRun, NodeSpec, Op, begin};
-use crate::model::ids::{Alias, NodeId};
-use crate::model::node::Permissions;
+use crate::model::ids::{Alias, NodeId, Slug};
+use crate::model::node::{ORCHESTRATOR, Permissions};
 use crate::model::run::{GlobalMode, Mode};
 use crate::model::state::State;
 use crate::orch::document::{Graph, NodeOf, validator_of};
@@ -104,7 +104,17 @@ pub fn create(engine: &Engine<'_>, order: Order<'_>) -> Result<Created, Error> {
         Some(graph) => commands(graph, &specs, (new, op)),
         None => Ok(Vec::new()),
     })?;
+    if new.mode == Mode::Auto && !specs.iter().any(|spec| spec.role_template == ORCHESTRATOR) {
+        remarks.push(nobody_goes_on(&made.slug));
+    }
     Ok(Created { made, nodes: specs.len(), lacks, remarks })
+}
+
+/// Words about a run in mode AUTO without an orchestrator.
+#[must_use]
+pub fn nobody_goes_on(slug: &Slug) -> String {
+    let make = format!("aynig orch node add {slug} ALIAS --role {ORCHESTRATOR} --provider NAME");
+    format!("nobody goes on by itself in mode AUTO without an orchestrator: `{make}` makes one")
 }
 
 /// Words about a role without a text.

@@ -73,6 +73,8 @@ fn a_run_that_nobody_goes_on_with_says_so() {
     assert!(said.contains("without an orchestrator") && said.contains("--role orchestrator"), "{said}");
     assert_eq!(graph.events(&["run.mode"]).len(), 1);
     assert_eq!(graph.state()["limits"]["turns"], 20);
+    let made = graph.orch(&["run", "create", "--mode", "AUTO"]);
+    assert!(made.status.success() && err(&made).contains("without an orchestrator"), "{}", err(&made));
     graph.ok(&["chat", "RUN", "hand", "Do it."]);
     graph.drain();
     assert_eq!(graph.turns(), ["hand completed"]);

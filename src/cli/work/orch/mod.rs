@@ -14,6 +14,7 @@ use aynig::model::run::{GlobalMode, Mode, RunStatus};
 use aynig::ops::app::App;
 use aynig::ops::approvals;
 use aynig::ops::error::Error;
+use aynig::ops::graph_new::nobody_goes_on;
 use aynig::ops::graph_runs::{self, Deleted, Settings};
 use aynig::ops::graphs;
 use aynig::ops::runs;
@@ -174,10 +175,7 @@ fn changed(decided: &Decided, json: bool) -> Result<Exit, Error> {
         && !run.status.is_ended()
         && decided.state.orchestrator().is_none()
     {
-        let make = format!("aynig orch node add {} ALIAS --role orchestrator --provider NAME", run.slug);
-        ui::remark(&format!(
-            "nobody goes on by itself in mode AUTO without an orchestrator: `{make}` makes one"
-        ));
+        ui::remark(&nobody_goes_on(&run.slug));
     }
     Ok(Exit::Done)
 }
