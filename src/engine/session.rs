@@ -19,7 +19,7 @@ use crate::workspace::refusal::Refusal;
 
 use super::Engine;
 use super::attempt::{Scene, Work, unrecorded};
-use super::graph::session::Terms;
+use super::graph::terms::Terms;
 use super::record::Role;
 
 /// The longest replay, in bytes.

@@ -24,6 +24,7 @@
 //! | [`step`] | steps of flows, and turns of nodes |
 //! | [`trace`] | what turns leave for loop safety and for limits |
 //! | [`limits`] | what is used of the limits of a graph |
+//! | [`usage`] | tokens and cost |
 //! | [`workspace`] | the part of a workspace that is the same on all hosts |
 //! | [`event`] | events of record |
 //! | [`state`] | the state, and the fold |
@@ -45,6 +46,7 @@ pub mod state;
 pub mod step;
 pub mod time;
 pub mod trace;
+pub mod usage;
 pub mod workspace;
 
 #[cfg(test)]

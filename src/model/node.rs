@@ -176,6 +176,13 @@ impl Session {
 /// The id of a session that no turn has begun.
 const PENDING: &str = "pending";
 
+impl Session {
+    /// It has ended: the next turn begins one.
+    pub(super) fn ended(&self) -> Self {
+        Self { reset_commands: self.reset_commands.clone(), ..Self::default() }
+    }
+}
+
 impl Default for Session {
     fn default() -> Self {
         Self {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::ids::NodeId;
-use super::run::Usage;
+use super::usage::Usage;
 
 /// The traces of a node that are kept: three rounds of five trees need fifteen.
 pub const MOST_TRACES: usize = 16;

@@ -1,4 +1,4 @@
-//! Brings commits of another workspace of the run into this one, by a merge of trees (CONTRACT 22.41).
+//! Brings commits of another workspace of the run into this one, by a merge of trees (CONTRACT 22.40).
 //!
 //! Invariants: the merge touches no checkout, and only the attributes of the run's base count for it, so no tree of an
 //! agent names a merge driver. What lies in the worktree becomes a commit before. A merge that is not clean changes

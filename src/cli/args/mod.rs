@@ -26,6 +26,7 @@ mod orch_artifacts;
 mod orch_graphs;
 mod orch_hand;
 mod orch_nodes;
+mod orch_runs;
 mod parse;
 mod people;
 mod provider;
@@ -45,8 +46,7 @@ pub(crate) use crate::cli::args::flow_runs::{FlowList, FlowOne};
 pub(crate) use crate::cli::args::land::Land;
 pub(crate) use crate::cli::args::look::{Log, Logs, Status};
 pub(crate) use crate::cli::args::orch::{
-    For, Orch, OrchApprovals, OrchChat, OrchEdgeVerb, OrchEvents, OrchRunSet, OrchRunVerb, OrchVerb, Phase,
-    RunMode,
+    For, Orch, OrchApprovals, OrchChat, OrchEdgeVerb, OrchEvents, OrchRunSet, OrchRunVerb, OrchVerb,
 };
 pub(crate) use crate::cli::args::orch_graphs::{
     Carries, OrchCheck, OrchCreate, OrchEdgeAdd, OrchTemplate, OrchTemplateVerb,
@@ -58,6 +58,7 @@ pub(crate) use crate::cli::args::orch_hand::{
 pub(crate) use crate::cli::args::orch_nodes::{
     Manages, NodeSettings, OneNode, OrchNode, OrchNodeVerb, Permits,
 };
+pub(crate) use crate::cli::args::orch_runs::{Phase, RunMode};
 pub(crate) use crate::cli::args::people::{Answer, Wait};
 pub(crate) use crate::cli::args::provider::{Provider, ProviderCheck, ProviderVerb};
 pub(crate) use crate::cli::args::publish::Publish;

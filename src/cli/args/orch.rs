@@ -5,6 +5,7 @@ use clap::{ArgAction, Args, Subcommand};
 use super::orch_graphs::{OrchCheck, OrchCreate, OrchEdgeAdd, OrchTemplate};
 use super::orch_hand::{OrchArtifact, OrchDone, OrchHandoff, OrchRoster, OrchSpawn};
 use super::orch_nodes::OrchNode;
+use super::orch_runs::{OneRun, Phase, RunMode};
 
 /// `aynig orch`.
 #[derive(Debug, Args)]
@@ -136,28 +137,6 @@ pub(crate) struct OrchRunSet {
     pub(crate) done_when: Option<String>,
 }
 
-/// Whether a run goes on by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum RunMode {
-    /// Its orchestrator goes on until the run is done
-    #[value(name = "AUTO")]
-    Auto,
-    /// It waits for messages of people
-    #[value(name = "INTERACTIVE")]
-    Interactive,
-}
-
-/// What the nodes of a run may change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Phase {
-    /// Files below docs/
-    #[value(name = "PLANNING")]
-    Planning,
-    /// All files
-    #[value(name = "IMPLEMENTATION")]
-    Implementation,
-}
-
 /// `aynig orch edge`.
 #[derive(Debug, Args)]
 #[command(disable_help_subcommand = true)]
@@ -271,14 +250,6 @@ pub(crate) struct OrchDeny {
     /// The reason, which the agent reads
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) reason: String,
-}
-
-/// A subcommand about one run.
-#[derive(Debug, Args)]
-pub(crate) struct OneRun {
-    /// The run
-    #[arg(value_name = "RUN")]
-    pub(crate) run_name: String,
 }
 
 /// `aynig orch events`.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::orch::OneRun;
+use super::orch_runs::OneRun;
 
 /// `aynig orch artifact list`.
 #[derive(Debug, Args)]

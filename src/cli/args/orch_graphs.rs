@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Subcommand};
 
+use super::orch_runs::{Phase, RunMode};
 use super::parse::parse_label;
-use super::{Phase, RunMode};
 
 /// `aynig orch run create`.
 #[derive(Debug, Args)]

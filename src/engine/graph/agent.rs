@@ -24,10 +24,10 @@ use crate::workspace::refusal::{Refusal, Why};
 
 use super::gate::{Asking, Managing, Owner, cannot_ask};
 use super::hand::Hand;
+use super::of::Of;
 use super::permitted::rules_of;
 use super::session::Opened;
 use super::telemetry::{About, Telemetry};
-use super::turn::Of;
 
 /// The least time of a turn.
 const LEAST: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! The commits that hand-offs carry: the sender's work goes along, and the receiver's turn begins with it (CONTRACT 22.41).
+//! The commits that hand-offs carry: the sender's work goes along, and the receiver's turn begins with it (CONTRACT 22.40).
 //!
 //! Invariant: only commits of a work branch of the run are merged. What a message names otherwise is a text.
 

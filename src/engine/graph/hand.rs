@@ -17,7 +17,7 @@ use crate::model::approval::{Resolution, Tool};
 use crate::model::ids::{NodeId, TurnId};
 use crate::model::trace::Halted;
 
-use super::staged::Act;
+use super::act::Act;
 
 /// The directory of all hands, below a run's, by turn.
 const HAND: &str = "hand";

@@ -20,9 +20,9 @@ use crate::model::trace::Halted;
 use crate::workspace::refusal::{Refusal, Why};
 
 use super::added::added;
+use super::of::Of;
 use super::settle::{Over, of_turn};
 use super::staged::Act;
-use super::turn::Of;
 
 /// An end that was kept.
 #[derive(Debug, Serialize, Deserialize)]

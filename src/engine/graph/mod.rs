@@ -23,9 +23,12 @@
 //! | `gate` | its requests for approval |
 //! | `kept` | its end, until the remote has taken it |
 //! | [`answers`] | the answers to them, their signatures and time limits |
+//! | `of` | the turn that an attempt carries out |
 //! | `settle` | the operation that ends it |
+//! | `terms` | what a session depends on |
 //! | `trace` | what loop safety compares of it |
 //! | `done` | whether a run is done that its agent calls so |
+//! | `act` | one of the acts of an agent |
 //! | [`staged`] | the acts of an agent in its turn |
 //! | `hand` | their files |
 //! | [`asks`] | those that a person has to approve |
@@ -34,7 +37,8 @@
 //! | `steer` | interrupts, resets and removes nodes, deletes runs |
 //! | [`recover`] | after an attempt that was cut off or interrupted |
 
-pub mod added;
+pub mod act;
+mod added;
 mod agent;
 pub mod answers;
 pub mod asks;
@@ -43,6 +47,7 @@ mod done;
 pub mod gate;
 mod hand;
 mod kept;
+mod of;
 pub mod operate;
 mod permitted;
 pub mod recover;
@@ -53,5 +58,6 @@ pub mod standing;
 pub mod start;
 pub mod steer;
 mod telemetry;
+pub(super) mod terms;
 mod trace;
 pub mod turn;

@@ -19,8 +19,8 @@ use crate::workspace::Awaited;
 use crate::workspace::refusal::{Refusal, Why};
 
 use super::kept::turn_of;
+use super::of::Of;
 use super::settle::{Over, of_turn};
-use super::turn::Of;
 
 /// The details of a turn that was interrupted, and of one that was cut off.
 const INTERRUPTED: &str = "its runner was stopped";

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::engine::Engine;
@@ -17,13 +16,14 @@ use crate::ledger::Ledger;
 use crate::ledger::history::backwards;
 use crate::model::ids::{MessageId, TurnId};
 use crate::model::node::{CliPermissions, Node, NodeConfig};
-use crate::model::run::GlobalMode;
 use crate::model::state::State;
 use crate::model::step::TurnStatus;
 use crate::orch::prompt::{Block, TASK, blocks, full, put_replay, sent};
 use crate::orch::replay::Replay;
 use crate::provider::{self, How, Provider};
 use crate::workspace::refusal::Refusal;
+
+use super::terms::{Left, Terms};
 
 /// The files of a prompt.
 const FULL: &str = "prompt.full.txt";
@@ -36,60 +36,6 @@ const INTERRUPTED: &str = "Your last turn was interrupted before its end. What y
 /// The sentence for an agent whose last turn ended with an open request.
 const ASKED: &str = "Your last turn ended while a request of yours waited for its answer, so that tool did not run. It is \
                      answered now: make the request again if you still need it.";
-
-/// How the last turn of a session ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Left {
-    /// It completed.
-    Completed,
-    /// A person, or a pause of the run, ended it.
-    Interrupted,
-    /// A request of it had no answer in time.
-    Asked,
-    /// So it was, and the program keeps the call.
-    Kept,
-}
-
-/// What the session of a node depends on, besides its place.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::engine) struct Terms {
-    /// Its id in the ledger.
-    session: String,
-    /// Its last turn, how that ended, and what it read.
-    turn: TurnId,
-    left: Left,
-    read: Vec<MessageId>,
-    model: Option<String>,
-    mode: GlobalMode,
-    /// The digest of the role and its text.
-    role: String,
-    /// The digests of the blocks that it was sent last, by their names.
-    blocks: BTreeMap<String, String>,
-}
-
-impl Terms {
-    /// The reason why the session is not continued, by the node as the ledger has it, under the terms `now`.
-    fn differs(&self, node: &Node, now: &Self) -> Option<String> {
-        let last = node.turn.as_ref();
-        let why = if self.session != node.session.session_id {
-            "another session was begun since"
-        } else if last.is_some_and(|last| last.status == TurnStatus::Failed.word()) {
-            "the last turn failed"
-        } else if last.is_none_or(|last| last.id != self.turn) {
-            "the last turn was not in this session"
-        } else if self.role != now.role {
-            "the role was changed"
-        } else if self.model != now.model {
-            "the model was changed"
-        } else if self.mode != now.mode {
-            "the mode of the run was changed"
-        } else {
-            return None;
-        };
-        Some(why.to_owned())
-    }
-}
 
 /// The session of a turn.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use crate::engine::{Engine, now};
 use crate::ledger::{Ledger, Masks};
 use crate::model::decide::texts::cut;
 use crate::model::decide::{Command, EndedTurn, NewArtifact};
-use crate::model::ids::{MessageId, StepId, TurnId};
+use crate::model::ids::{MessageId, StepId};
 use crate::model::limits::reached;
 use crate::model::message::MAX_MESSAGE;
 use crate::model::node::Node;
@@ -34,6 +34,7 @@ use super::agent::Ran;
 use super::answers::answered_of;
 use super::hand::Hand;
 use super::kept::{KeptTurn, turn_of};
+use super::of::Of;
 use super::permitted::rules_of;
 use super::settle::{End, Over, of_turn};
 use super::staged::{Act, commands};
@@ -41,14 +42,6 @@ use super::trace::{Footprint, hash_of_patch, trace};
 
 /// How long a turn waits for another one on this host, in seconds.
 const BESIDE: i64 = 5;
-
-/// A turn of a node.
-pub(super) struct Of<'a> {
-    pub(super) node: Node,
-    pub(super) turn: TurnId,
-    pub(super) attempt: &'a Attempt,
-    pub(super) driver: &'a Driver<'a>,
-}
 
 impl Engine<'_> {
     /// Carries out a turn of the node of a driver, if one is due, and declares what follows.

@@ -1,7 +1,6 @@
 //! Creates, changes and deletes runs.
 
 use super::draft::{Draft, check_text};
-use super::steer::fresh;
 use super::{NewRun, Op, Refusal, RunEdit};
 use crate::model::approval::Approval;
 use crate::model::event::{Body, Event, ModeSet, NodePatched, Plain, RunCreated, RunPatched};
@@ -135,7 +134,8 @@ fn end_sessions(draft: &mut Draft<'_>) -> Result<(), Refusal> {
         .nodes
         .values()
         .filter_map(|node| {
-            let patch = node.difference(NodePatch { session: Some(fresh(node)), ..NodePatch::default() });
+            let patch =
+                node.difference(NodePatch { session: Some(node.session.ended()), ..NodePatch::default() });
             (patch != NodePatch::default()).then_some((node.id, patch))
         })
         .collect();

@@ -5,7 +5,7 @@ use super::runs::{check_not_ended, touch};
 use super::{Refusal, Steer};
 use crate::model::event::{Body, NodePatched};
 use crate::model::ids::NodeId;
-use crate::model::node::{Hold, Node, NodePatch, NodeStatus, Session};
+use crate::model::node::{Hold, NodePatch, NodeStatus};
 
 /// Whoever has a live turn of the node ends it when it is held (CONTRACT 22.9).
 pub(super) fn steer(draft: &mut Draft<'_>, id: NodeId, steer: Steer) -> Result<(), Refusal> {
@@ -21,13 +21,15 @@ pub(super) fn steer(draft: &mut Draft<'_>, id: NodeId, steer: Steer) -> Result<(
                 ..NodePatch::default()
             }
         }
-        Steer::Stop => {
-            NodePatch { hold: Some(Some(Hold::Stopped)), session: Some(fresh(node)), ..NodePatch::default() }
-        }
+        Steer::Stop => NodePatch {
+            hold: Some(Some(Hold::Stopped)),
+            session: Some(node.session.ended()),
+            ..NodePatch::default()
+        },
         Steer::Interrupt => {
             NodePatch { hold: node.hold.is_none().then_some(Some(Hold::Interrupted)), ..NodePatch::default() }
         }
-        Steer::Reset => NodePatch { session: Some(fresh(node)), ..NodePatch::default() },
+        Steer::Reset => NodePatch { session: Some(node.session.ended()), ..NodePatch::default() },
     };
     let patch = draft.node(id)?.difference(patch);
     if patch == NodePatch::default() {
@@ -35,9 +37,4 @@ pub(super) fn steer(draft: &mut Draft<'_>, id: NodeId, steer: Steer) -> Result<(
     }
     draft.push_for(id, Body::NodePatched(NodePatched { patch }))?;
     touch(draft)
-}
-
-/// No session: the next turn begins one.
-pub(super) fn fresh(node: &Node) -> Session {
-    Session { reset_commands: node.session.reset_commands.clone(), ..Session::default() }
 }

@@ -6,6 +6,7 @@ mod names;
 mod properties;
 mod rules;
 mod spawn;
+mod steps;
 mod texts;
 mod waits;
 

@@ -187,7 +187,7 @@ fn the_ledger_has_what_another_host_needs() {
         write(Role::WorkspaceDiff, "workspace.diff", b"");
         let files = recorder.end(ended(0, outcome)).expect("a record");
         let mut ledger = Ledger::open(&scene.handle, scene.run).expect("a ledger");
-        let artifacts = for_ledger(&mut ledger, Some(scene.node), outcome, &files);
+        let artifacts = for_ledger(&mut ledger, None, outcome, &files);
         let roles: Vec<&str> = artifacts.iter().map(|(role, _)| role.as_str()).collect();
         assert_eq!(roles, wanted);
         let start = StepStart { id: step("plan"), opcode: Opcode::RunAgent, started_at: Some(at(0)) };

@@ -28,7 +28,7 @@ fn has(graph: &Graph, branch: &str, commit: &str) -> bool {
     graph.repo.git_command().args(ask).status().expect("git").success()
 }
 
-/// CONTRACT 22.41
+/// CONTRACT 22.40
 #[test]
 fn a_hand_off_brings_the_work_of_its_sender() {
     let graph = Graph::new(PAIR, &["a", "b"]);
@@ -62,7 +62,7 @@ fn a_hand_off_brings_the_work_of_its_sender() {
     graph.ok(&["doctor", "RUN"]);
 }
 
-/// CONTRACT 22.41
+/// CONTRACT 22.40
 #[test]
 fn work_that_conflicts_is_not_merged() {
     let graph = Graph::new("echo mine >file; echo done", &["a", "b"]);
@@ -87,7 +87,7 @@ fn work_that_conflicts_is_not_merged() {
     graph.assert_read_once(0);
 }
 
-/// CONTRACT 22.41
+/// CONTRACT 22.40
 #[test]
 fn work_of_another_host_is_merged() {
     let hub = Repo::new();

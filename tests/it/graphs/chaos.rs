@@ -549,7 +549,7 @@ fn run(hosts: usize, size: Size) {
 /// The default, and CI.
 fn small() -> Size {
     let few = Size { nodes: 5, steps: 25, budget: 20, lasts: Duration::ZERO };
-    sized(few, Size { nodes: 20, steps: 250, budget: 300, lasts: Duration::from_secs(30) })
+    sized(few, Size { nodes: 8, steps: 60, budget: 60, lasts: Duration::ZERO })
 }
 
 fn large() -> Size {

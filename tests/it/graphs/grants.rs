@@ -106,7 +106,7 @@ fn a_tool_runs_once_by_one_approval_whoever_is_killed() {
     runner.kill().expect("a signal");
     runner.wait().expect("it ends");
     graph.repo.git(["config", "aynig.approvalWaitSeconds", "0"]);
-    for offset in ["600", "1200"] {
+    for offset in ["600", "1200", "1800"] {
         later(&graph, offset);
     }
     let asked = requests(&graph);
@@ -114,7 +114,7 @@ fn a_tool_runs_once_by_one_approval_whoever_is_killed() {
     assert_ne!(id(&asked[0]), first);
     assert_eq!(std::fs::read_to_string(place.join("paid")).expect("a file"), "paid\n");
     graph.ok(&["approve", &id(&asked[0])]);
-    later(&graph, "1800");
+    later(&graph, "2400");
     assert_eq!(graph.turns().last().map(String::as_str), Some("a completed"));
     assert_eq!(std::fs::read_to_string(place.join("paid")).expect("a file"), "paid\npaid\n");
     graph.assert_read_once(0);

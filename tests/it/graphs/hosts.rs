@@ -84,7 +84,9 @@ fn a_pause_or_a_stop_ends_a_turn_on_another_host() {
         assert!(runner.wait().expect("it ends").success());
         assert_eq!(graph.turns(), ["a interrupted"], "{verb}");
         assert_eq!(graph.state()["status"], status);
-        assert_eq!(driver_state(&second, &graph.slug, "a"), "orch-idle");
+        let (driver, format) =
+            (format!("run/{}/a", graph.slug), "--format=%(trailers:key=dwp-state,valueonly)");
+        assert_eq!(graph.repo.git(["--git-dir", path, "log", "-1", format, &driver]).trim(), "orch-idle");
         graph.assert_read_once(1);
         people::ready(&graph.repo);
         graph.ok(&["run", "resume", "RUN"]);

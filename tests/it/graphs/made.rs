@@ -326,15 +326,17 @@ pub(crate) fn scenes(scenes: &mut std::collections::BTreeMap<&'static str, Vec<s
     let id = listed["artifacts"][0]["id"].as_str().expect("an id").to_owned();
     ask("orch artifact list", list());
     ask("orch artifact show", graph.orch(&["artifact", "show", "RUN", &id, "--json"]));
-    // One that this host does not have.
     let run = graph.state()["id"].as_str().expect("an id").to_owned();
-    let file = graph.repo.path.join(format!(".git/aynig/data/runs/{run}/artifacts/{id}"));
-    std::fs::remove_file(file).expect("a file");
-    let into = graph.repo.beside("out");
-    ask(
-        "orch artifact export",
-        graph.orch(&["artifact", "export", "RUN", into.to_str().expect("UTF-8"), "--json"]),
-    );
+    let mut export = |name: &str| {
+        let into = graph.repo.beside(name);
+        let words = ["artifact", "export", "RUN", into.to_str().expect("UTF-8"), "--json"];
+        ask("orch artifact export", graph.orch(&words));
+    };
+    export("out");
+    // This host does not have them any more.
+    let files = graph.repo.path.join(format!(".git/aynig/data/runs/{run}/artifacts"));
+    std::fs::remove_dir_all(files).expect("a directory");
+    export("less");
 }
 
 /// CONTRACT 22.1

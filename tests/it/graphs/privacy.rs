@@ -57,7 +57,7 @@ fn secretly(graph: &Graph, arguments: &[&str]) {
     assert!(output.status.success(), "{arguments:?}: {}", err(&output));
 }
 
-/// CONTRACT 15.16, 16.5, 16.6, 22.40
+/// CONTRACT 15.16, 16.5, 16.6, 22.39
 #[test]
 fn a_graph_that_a_remote_decides_leaves_its_host_without_what_is_private() {
     for (replicate, stays) in [(None, &[PROMPT, TRANSCRIPT, LOG][..]), (Some("all"), &[][..])] {

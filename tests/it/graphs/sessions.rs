@@ -174,7 +174,10 @@ fn a_reset_forgets_what_was_before() {
         assert_eq!(graph.node("a")["session"]["sessionId"], "pending", "{reset}");
         let turn = graph.says("two");
         assert_eq!((&turn["promptKind"], &turn["sessionId"]), (&"full".into(), &Value::Null), "{reset}");
-        assert!(!prompt(&turn).contains("one") && graph.kept("contextpack.md").is_none(), "{reset}: {turn}");
+        assert!(
+            !prompt(&turn).contains("> one") && graph.kept("contextpack.md").is_none(),
+            "{reset}: {turn}"
+        );
         // A later replay does not reach behind it.
         let worktree = graph.repo.beside("worktrees").join(&graph.slug).join("a");
         std::fs::write(worktree.join("mine"), "a person's").expect("a file");

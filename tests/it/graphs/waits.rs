@@ -140,7 +140,7 @@ fn nodes_that_wait_for_each_other_hear_it() {
     assert_eq!(notices(&graph), [told("b", "cycle"), told("a", "cycle")]);
     assert_eq!(graph.turns().len(), 4, "{:?}", graph.turns());
     let seen = seen(&graph);
-    assert!(seen.contains("> a waits for b (") && seen.contains("b waits for a ("), "{seen}");
+    assert!(seen.contains("a waits for b (") && seen.contains("b waits for a ("), "{seen}");
     assert!(graph.node("a")["waitingFor"].is_string() && graph.node("b")["waitingFor"].is_string());
     graph.assert_read_once(0);
 }

@@ -62,7 +62,7 @@ pub(super) fn requests(repo: &Repo, options: &OrchApprovals, json: bool) -> Resu
     };
     let found = approvals::list(repo, which)?;
     let waits = options.exit_code && found.iter().any(|one| one.approval.is_open());
-    let exit = if waits { Exit::Waits } else { Exit::Done };
+    let exit = if waits { Exit::Person } else { Exit::Done };
     if json {
         let rows = found.iter().map(row);
         ui::answer_json(&serde_json::json!({ "approvals": rows.collect::<Vec<_>>() }));

@@ -13,7 +13,7 @@ macro_rules! pack {
 }
 
 /// All files of the packs in `contrib/packs/`, without their READMEs.
-const FILES: [(&str, &[u8]); 27] = [
+const FILES: [(&str, &[u8]); 35] = [
     pack!("feature/.aynig/command/check"),
     pack!("feature/.aynig/command/implement"),
     pack!("feature/.aynig/command/plan"),
@@ -24,13 +24,21 @@ const FILES: [(&str, &[u8]); 27] = [
     pack!("ops/.aynig/command/ask-again"),
     pack!("ops/.aynig/command/stalled"),
     pack!("ops/.aynig/policy.json"),
+    pack!("orchestration/.aynig/drivers/flow-step"),
+    pack!("orchestration/.aynig/drivers/orch-turn"),
+    pack!("orchestration/.aynig/drivers/stalled"),
     pack!("orchestration/.aynig/flows/change"),
     pack!("orchestration/.aynig/flows/fix.yaml"),
     pack!("orchestration/.aynig/flows/review.yaml"),
     pack!("orchestration/.aynig/flows/verdict"),
+    pack!("orchestration/.aynig/graphs/pair.yaml"),
+    pack!("orchestration/.aynig/graphs/team.yaml"),
     pack!("orchestration/.aynig/prompts/fix.md"),
     pack!("orchestration/.aynig/prompts/judge.md"),
     pack!("orchestration/.aynig/prompts/review.md"),
+    pack!("orchestration/.aynig/templates/implementer.md"),
+    pack!("orchestration/.aynig/templates/planner.md"),
+    pack!("orchestration/.aynig/templates/reviewer.md"),
     pack!("review/.aynig/command/check"),
     pack!("review/.aynig/command/implement"),
     pack!("review/.aynig/command/review"),
