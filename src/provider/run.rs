@@ -372,11 +372,14 @@ impl Conductor<'_> {
     }
 
     fn record(&mut self, event: &Event) {
+        // What a text program prints is its transcript: a second copy would have no bound of its own.
+        let is_copy = self.turn.provider.kind == Kind::Text && matches!(event, Event::Delta(_));
         for line in event.lines().iter().map(ToString::to_string) {
             if let Some(listener) = self.turn.listener {
                 listener.heard(&line);
             }
-            if let Some(Err(error)) = self.events.as_mut().map(|events| events.push(&line)) {
+            let events = self.events.as_mut().filter(|_| !is_copy);
+            if let Some(Err(error)) = events.map(|events| events.push(&line)) {
                 self.lose_events(error);
             }
         }

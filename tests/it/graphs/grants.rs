@@ -106,6 +106,7 @@ fn a_tool_runs_once_by_one_approval_whoever_is_killed() {
     runner.kill().expect("a signal");
     runner.wait().expect("it ends");
     graph.repo.git(["config", "aynig.approvalWaitSeconds", "0"]);
+    graph.repo.aynig_ok(["workspace", "snapshot", "--accept", &format!("{}/a", graph.slug)]);
     for offset in ["600", "1200", "1800"] {
         later(&graph, offset);
     }
@@ -415,7 +416,11 @@ exec cat >/dev/null"#
 /// The verbs about approvals for good, for the documents.
 pub(crate) fn scenes(scenes: &mut std::collections::BTreeMap<&'static str, Vec<Output>>) {
     let graph = gated(SCRIPT, "0");
+    graph.repo.git(["config", "aynig.approvalExpireSeconds", "3600"]);
+    graph.repo.git(["config", "aynig.requireSignedApprovals", "true"]);
+    trusts(&graph.repo, &key(&graph.repo, "own"));
     graph.drain();
+    scenes.entry("orch approvals").or_default().push(graph.orch(&["approvals", "--json"]));
     let open = id(&requests(&graph)[0]);
     graph.ok(&["approve", &open, "--always"]);
     let kept = graph.orch(&["approvals", "--grants", "--json"]);

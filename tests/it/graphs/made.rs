@@ -318,25 +318,20 @@ pub(crate) fn scenes(scenes: &mut std::collections::BTreeMap<&'static str, Vec<s
     for role in ["pilot", "tester"] {
         ask("orch template show", repo.aynig(["orch", "template", "show", role, "--json"]));
     }
-    repo.git(["config", "aynig.replicate", "none"]);
+    // Its prompts are not in the ledger.
+    repo.git(["config", "aynig.replicate", "summary"]);
     let graph = made(repo, &["--from", "pair.yaml"]);
     graph.drain();
     let list = || graph.orch(&["artifact", "list", "RUN", "--json"]);
     let listed: Value = serde_json::from_str(&out(&list())).expect("JSON");
-    let id = listed["artifacts"][0]["id"].as_str().expect("an id").to_owned();
+    let mut artifacts = listed["artifacts"].as_array().expect("a list").iter();
+    let diff = artifacts.find(|artifact| artifact["name"] == "diff.patch").expect("a patch");
+    let id = diff["id"].as_str().expect("an id").to_owned();
     ask("orch artifact list", list());
     ask("orch artifact show", graph.orch(&["artifact", "show", "RUN", &id, "--json"]));
-    let run = graph.state()["id"].as_str().expect("an id").to_owned();
-    let mut export = |name: &str| {
-        let into = graph.repo.beside(name);
-        let words = ["artifact", "export", "RUN", into.to_str().expect("UTF-8"), "--json"];
-        ask("orch artifact export", graph.orch(&words));
-    };
-    export("out");
-    // This host does not have them any more.
-    let files = graph.repo.path.join(format!(".git/aynig/data/runs/{run}/artifacts"));
-    std::fs::remove_dir_all(files).expect("a directory");
-    export("less");
+    let into = graph.repo.beside("out");
+    let words = ["artifact", "export", "RUN", into.to_str().expect("UTF-8"), "--json"];
+    ask("orch artifact export", graph.orch(&words));
 }
 
 /// CONTRACT 22.1
