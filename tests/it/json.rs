@@ -1,6 +1,8 @@
 //! `--json`: every subcommand prints objects of one documented shape. The program and the tables of
 //! `contrib/docs/json.md` are compared both ways, in scenes in which every field has a value.
 
+mod nodes;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::symlink;
 use std::process::Output;
@@ -232,7 +234,7 @@ fn scenes() -> Scenes {
     landed(&mut scenes);
     installed(&mut scenes);
     agents(&mut scenes);
-    graphs(&mut scenes);
+    nodes::graphs(&mut scenes);
     workspaces(&mut scenes);
     published(&mut scenes);
     runs(&mut scenes);
@@ -464,70 +466,6 @@ fn runs(scenes: &mut Scenes) {
     stage.ask("orch doctor", &[id]);
     repo.git(["update-ref", "refs/aynig/runs/0a1b2c3d-0000-4000-8000-000000000002", "main"]);
     stage.ask("orch run list", &[]);
-}
-
-/// A graph of two nodes, of which one hands work on.
-fn graphs(scenes: &mut Scenes) {
-    let script = r#"
-case $prompt in
-*"> wait"*) : >../../begun; exec sleep 600 ;;
-*"> end"*) "$AYNIG_BIN" orch done >done.json; echo done; exit ;;
-esac
-"$AYNIG_BIN" orch handoff --to b --message x >staged.json 2>/dev/null; echo done"#;
-    let graph = super::graphs::Graph::new(script, &[]);
-    let run = graph.slug.as_str();
-    let mut stage = Stage { repo: &graph.repo, scenes };
-    stage.ask("orch run create", &[]);
-    let agent = ["--role", "implementer", "--provider", "scripted", "--permissions", "skip"];
-    for alias in ["a", "b"] {
-        stage.ask("orch node add", &[&[run, alias], &agent[..]].concat());
-    }
-    stage.ask("orch edge add", &[run, "a", "b"]);
-    stage.ask("orch chat", &[run, "a", "x"]);
-    graph.drain();
-    graph.ok(&["chat", "RUN", "b", "end"]);
-    graph.drain();
-    let printed = |verb, file: &str| {
-        (verb, graph.repo.git(["show", &format!("work/{}/{file}", graph.slug)]).into_bytes())
-    };
-    let staged = [printed("orch handoff", "a:staged.json"), printed("orch done", "b:done.json")];
-    stage.ask("orch run resume", &[run]);
-    stage.ask("orch node set", &[run, "a", "--label", "Ann"]);
-    super::graphs::approvals::scenes(stage.scenes);
-    super::graphs::hand::scenes(stage.scenes);
-    super::graphs::made::scenes(stage.scenes);
-    super::graphs::grants::scenes(stage.scenes);
-    stage.ask("orch node stop", &[run, "a"]);
-    stage.ask("orch node start", &[run, "a"]);
-    stage.ask("orch node reset", &[run, "a"]);
-    graph.ok(&["chat", "RUN", "a", "wait"]);
-    let mut runner = super::graphs::people::live(&graph.repo);
-    stage.ask("orch node interrupt", &[run, "a"]);
-    runner.wait().expect("it ends");
-    let state = graph.state();
-    let edge = state["edges"].as_object().expect("edges").keys().next().expect("an edge");
-    stage.ask("orch edge remove", &[run, edge]);
-    stage.ask("orch node remove", &[run, "b"]);
-    stage.ask("orch run pause", &[run]);
-    stage.ask("orch run resume", &[run]);
-    stage.ask("orch run complete", &[run]);
-    stage.ask("orch run resume", &[run]);
-    stage.ask("orch run set", &[run, "--label", "New", "--limit", "wallSeconds=1"]);
-    graph.ok(&["chat", "RUN", "a", "again"]);
-    graph.drain();
-    stage.ask("orch run list", &[]);
-    stage.ask("orch run stop", &[run]);
-    let output = graph.repo.aynig_ok(["orch", "run", "list"]);
-    stage.ask("orch run delete", &[run]);
-    let hub = graph.repo.beside("hub.git");
-    let hub = hub.to_str().expect("UTF-8");
-    graph.repo.git(["clone", "-q", "--bare", ".", hub]);
-    graph.repo.git(["remote", "add", "origin", hub]);
-    graph.repo.git(["config", "aynig.remote", "origin"]);
-    stage.ask("orch run create", &[]);
-    for (verb, stdout) in staged {
-        stage.scenes.entry(verb).or_default().push(Output { stdout, ..output.clone() });
-    }
 }
 
 fn agents(scenes: &mut Scenes) {
