@@ -56,7 +56,12 @@ impl Jsonl {
         }
     }
 
+    /// Takes a request back. An answer of the program to its own request is none.
     fn withdrawn(&mut self, value: &Value, out: &mut Out) {
+        if value.pointer("/resolution/status").and_then(Value::as_str) != Some("withdrawn") {
+            out.log(shortened(&value.to_string()));
+            return;
+        }
         let id = value.get("approvalId").map(id_text).unwrap_or_default();
         if self.held.take(&id).is_some() {
             out.event(Event::Withdrawn { id });
