@@ -38,6 +38,8 @@ pub(super) struct Held {
     pub(super) attempt: String,
     /// From its first commit to the commit that ended it, at the latest to its end.
     pub(super) lived: Duration,
+    /// Whether it carried out a step or a turn. Others recover what was cut off.
+    pub(super) of_step: bool,
     /// Whether it carried out a step or a turn, and was interrupted.
     pub(super) is_interrupted: bool,
 }
@@ -96,7 +98,7 @@ fn held(commits: impl IntoIterator<Item = (i64, Mark)>) -> Vec<Held> {
                 if !is_same {
                     until = above.min(expires_at);
                     let is_interrupted = std::mem::take(&mut is_interrupted) && of_step;
-                    found.push(Held { attempt, lived: Duration::ZERO, is_interrupted });
+                    found.push(Held { attempt, lived: Duration::ZERO, of_step, is_interrupted });
                 }
                 let seconds = u64::try_from(until.saturating_sub(at)).unwrap_or(0);
                 if let Some(last) = found.last_mut() {
@@ -113,6 +115,12 @@ fn held(commits: impl IntoIterator<Item = (i64, Mark)>) -> Vec<Held> {
 pub(super) fn held_below(repo: &Repo, head: CommitId) -> Vec<Held> {
     let commits = repo.history(head).take(MOST_READ).map_while(Result::ok);
     held(commits.map(|commit| (commit.committed_at, Mark::of(&Head::read(&commit.facts())))))
+}
+
+/// The lease of the step or turn that was cut off, below a commit of a driver that is `stalled`. The attempts that were to
+/// recover it, and were cut off as well, are above it.
+pub(super) fn cut_off_below(repo: &Repo, head: CommitId) -> Option<Held> {
+    held_below(repo, head).into_iter().find(|held| held.of_step)
 }
 
 impl Engine<'_> {
@@ -250,7 +258,12 @@ mod tests {
             ("killed", vec![(200, back.clone()), (5, lease("a"))], vec![("a", 95, false)]),
             (
                 "what follows a kill was interrupted",
-                vec![(9, again.clone()), (8, recovers), (7, back), (5, lease("a"))],
+                vec![(9, again.clone()), (8, recovers.clone()), (7, back.clone()), (5, lease("a"))],
+                vec![("r", 1, false), ("a", 2, false)],
+            ),
+            (
+                "its recovery was cut off as well",
+                vec![(9, back.clone()), (8, recovers), (7, back), (5, lease("a"))],
                 vec![("r", 1, false), ("a", 2, false)],
             ),
             (
@@ -260,6 +273,7 @@ mod tests {
             ),
         ] {
             let found = held(commits);
+            assert!(found.iter().all(|one| one.of_step == (one.attempt != "r")), "{what}");
             let found: Vec<_> = found
                 .iter()
                 .map(|one| (one.attempt.as_str(), one.lived.as_secs(), one.is_interrupted))

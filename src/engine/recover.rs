@@ -3,11 +3,10 @@
 
 use std::time::Duration;
 
-use bstr::ByteSlice;
 use serde_json::{Map, json};
 
 use crate::contract::head::Head;
-use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::ids::CommitId;
 use crate::contract::message::Message;
 use crate::contract::unable::{handed_back, reason, unable};
 use crate::flow::document::{Flow, Step};
@@ -27,13 +26,10 @@ use super::attempt::{Attempt, Ended, id_of, unrecorded};
 use super::conclude::{Conclusion, Holder, STALLED};
 use super::driver::{MOST_READ, Next, run_of};
 use super::kept_end::Fate;
-use super::leases::{ago, held_below, lost_step};
+use super::leases::{ago, cut_off_below, lost_step};
 use super::limits::paused;
 use super::record::{self, Recorder, for_ledger};
 use super::{Engine, FLOW, now};
-
-/// The trailer that names the attempt that was cut off.
-const STALLED_RUN: &str = "dwp-stalled-run";
 
 /// How often in a row it is tried to carry on before a person is asked.
 const MOST_TIMES: usize = 3;
@@ -97,7 +93,8 @@ impl Engine<'_> {
     fn carry_on(&self, attempt: &Attempt) -> Result<Ended, Refusal> {
         let (mut ledger, driver, flow) = self.opened(attempt)?;
         let state = ledger.tip().state.clone();
-        let lost = self.lost_attempt(&attempt.branch, attempt.trigger)?;
+        let held = cut_off_below(self.repo, attempt.trigger);
+        let (lost, lived) = held.map(|held| (held.attempt, held.lived)).unwrap_or_default();
         if !state.run.status.is_ended() {
             match self.record_kept(&mut ledger, &driver, &flow, &attempt.id)? {
                 Fate::Recorded(next) => return Ok(Ended::Declared(next)),
@@ -124,9 +121,6 @@ impl Engine<'_> {
             conclusion.commands = match due(&flow, &state.run, &state.steps) {
                 Due::Step { step, visit, .. } => {
                     let is_last = times_cut_off(&state.steps, &step.id, visit) >= step.retries;
-                    let leases = held_below(self.repo, attempt.trigger);
-                    let held = leases.into_iter().find(|held| held.attempt == lost);
-                    let lived = held.map(|held| held.lived).unwrap_or_default();
                     self.cut_off(&mut ledger, step, is_last, (lived, lost))?
                 }
                 // The answer that the attempt was to read is still below it.
@@ -217,14 +211,6 @@ impl Engine<'_> {
         });
         let files = files.map_err(|error| unrecorded(&error))?;
         Ok((usage, for_ledger(ledger, None, Outcome::Error, &files)))
-    }
-
-    /// The run id of the attempt that was cut off.
-    pub(super) fn lost_attempt(&self, branch: &BranchName, trigger: CommitId) -> Result<String, Refusal> {
-        let stored = self.repo.commit(trigger);
-        let stored = stored.map_err(|error| Refusal::because(&format!("read {branch}"), &error))?;
-        let trailers = Message::parse(&stored.message).trailers;
-        Ok(trailers.last(STALLED_RUN).map(|id| id.to_str_lossy().into_owned()).unwrap_or_default())
     }
 }
 

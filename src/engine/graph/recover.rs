@@ -6,7 +6,7 @@
 use crate::engine::Engine;
 use crate::engine::attempt::{Attempt, Ended};
 use crate::engine::kept_end::Fate;
-use crate::engine::leases::{ago, held_below};
+use crate::engine::leases::{ago, cut_off_below, held_below};
 use crate::ledger::Ledger;
 use crate::model::decide::{Command, EndedTurn, NewArtifact};
 use crate::model::ids::{ApprovalId, StepId, TurnId};
@@ -50,11 +50,10 @@ impl Engine<'_> {
                 Fate::None | Fate::Dropped(_) => {}
             }
             (over.lost, over.artifacts) = self.interrupted_turns(&mut ledger, node, attempt)?;
-            let lost = self.lost_attempt(&attempt.branch, attempt.trigger)?;
-            if let Some(turn) = TurnId::parse(&lost).filter(|turn| !is_recorded(node, *turn)) {
-                let lived =
-                    held_below(self.repo, attempt.trigger).into_iter().find(|held| held.attempt == lost);
-                let started = ago(lived.map(|held| held.lived).unwrap_or_default())?;
+            let lost = cut_off_below(self.repo, attempt.trigger);
+            let lost = lost.and_then(|held| Some((TurnId::parse(&held.attempt)?, held.lived)));
+            if let Some((turn, lived)) = lost.filter(|(turn, _)| !is_recorded(node, *turn)) {
+                let started = ago(lived)?;
                 let noted =
                     self.noted(&run, name)?.map(|(_, words)| format!("; {words}")).unwrap_or_default();
                 let why = format!("{CUT_OFF}{noted}");

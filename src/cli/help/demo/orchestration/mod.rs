@@ -33,6 +33,9 @@ const AGENT: &str = include_str!("agent");
 /// The task.
 const TASK: &str = "Write bin/count, which prints how many words there are.";
 
+/// The words that end the loop of the agents.
+const HELP: &str = "Count words, not lines.";
+
 /// The part of an id that people type.
 const SHORT: usize = 8;
 
@@ -46,8 +49,9 @@ pub(crate) fn run(process: &Process, asked: Option<&Path>) -> Result<Exit, Error
     ui::answer(&format!("A repository to look at: {}", styled(STRONG, project.display())));
     ui::answer("pair.yaml has two agents: ada writes, rex reviews. Both are a shell script here: ../agent.");
     ui::answer(
-        "ada asks before she writes. At first she counts lines instead of words, and rex sends it back.",
+        "ada asks before she writes. She counts lines instead of words, and rex sends it back, again and",
     );
+    ui::answer("again: the run is paused, and waits for a person.");
     let typist = Typist { program: &process.program, directory: &project, stop: &shutdown };
     let slug = match session(&typist, process) {
         Ok(slug) => slug,
@@ -81,6 +85,7 @@ fn build(room: &Path, project: &Path) -> Result<(), Error> {
             ("user.email", "you@example.com"),
             ("aynig.workspaceRoot", &room.join("worktrees").display().to_string()),
             ("aynig.approvalWaitSeconds", "0"),
+            ("aynig.stallRepeats", "3"),
             ("aynig.provider.scripted.kind", "custom"),
             ("aynig.provider.scripted.protocol", "jsonl"),
             ("aynig.provider.scripted.command", &room.join("agent").display().to_string()),
@@ -103,9 +108,15 @@ fn session(typist: &Typist<'_>, process: &Process) -> Result<String, Error> {
     typist.types("aynig run --drain", Exit::Done)?;
     typist.types("aynig orch approvals", Exit::Done)?;
     let id = open_request(typist, process)?;
-    typist.types(&format!("aynig orch approve {id}"), Exit::Done)?;
+    typist.types(&format!("aynig orch approve {id} --always"), Exit::Done)?;
     typist.types("aynig run --drain", Exit::Done)?;
     typist.types(&format!("aynig orch show {slug}"), Exit::Done)?;
+    for alias in ["ada", "rex"] {
+        typist.types(&format!("aynig workspace rollback {slug}/{alias}"), Exit::Done)?;
+    }
+    typist.types(&format!("aynig orch chat {slug} ada '{HELP}'"), Exit::Done)?;
+    typist.types(&format!("aynig orch run resume {slug}"), Exit::Done)?;
+    typist.types("aynig run --drain", Exit::Done)?;
     typist.types(&format!("aynig orch events {slug} --type handoff.sent"), Exit::Done)?;
     typist.types(&format!("git diff main work/{slug}/ada"), Exit::Done)?;
     typist.types(&format!("aynig orch run complete {slug}"), Exit::Done)?;
