@@ -12,10 +12,8 @@ use crate::flow::due::was_cut_off;
 use crate::flow::rounds::period;
 use crate::flow::substitution::fill;
 use crate::fsutil;
-use crate::git::objects::digest;
 use crate::git::objects::revspec::Content;
 use crate::journal::artifacts;
-use crate::journal::directory::RunDirectory;
 use crate::ledger::content;
 use crate::model::artifact::Artifact as Stored;
 use crate::model::step::{Opcode, Outcome, Step};
@@ -25,8 +23,7 @@ use crate::workspace::refusal::{Refusal, Why};
 use super::Engine;
 use super::attempt::Scene;
 use super::limits::rounds;
-use super::record::attempts;
-use super::record::manifest::Manifest;
+use super::record::Recorded;
 
 /// The longest prompt file, in bytes.
 const MAX_PROMPT: u64 = 1024 * 1024;
@@ -188,18 +185,8 @@ impl Engine<'_> {
         });
         let directory = self.directory(scene.work.ledger.tip().state.run.id);
         let found = found.or_else(|| fsutil::read_plain(artifacts::place(&directory, id)).ok());
-        found.or_else(|| recorded(&directory, step, &artifact.sha256))
+        found.or_else(|| Recorded::of(&directory, Some(step.id.as_str())).content(&artifact.sha256))
     }
-}
-
-/// The file with this digest among those that a step left on this host: a ledger need not have it.
-fn recorded(directory: &RunDirectory, step: &Step, sha256: &str) -> Option<Vec<u8>> {
-    let all = attempts(&directory.artifacts().join(step.id.as_str())).into_iter();
-    let mut listed =
-        all.filter_map(|(_, path)| Manifest::read(&path)).flat_map(|manifest| manifest.artifacts);
-    let file = listed.find(|file| file.sha256 == sha256)?;
-    let content = fsutil::read_plain(directory.path().join(file.path)).ok()?;
-    (digest::sha256(&content) == sha256).then_some(content)
 }
 
 fn written(directory: &Path, name: &str, content: &[u8]) -> Result<PathBuf, Refusal> {

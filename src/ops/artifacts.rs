@@ -8,6 +8,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use crate::engine::record::Recorded;
 use crate::fsutil;
 use crate::git::Repo;
 use crate::git::objects::digest::sha256;
@@ -40,6 +41,8 @@ pub struct Item {
 pub struct Artifacts<'r> {
     repo: &'r Repo,
     shown: Shown,
+    /// What the turns and steps of this host left.
+    recorded: Recorded,
     /// All of them, the oldest first.
     pub items: Vec<Item>,
 }
@@ -72,10 +75,12 @@ pub fn of<'r>(repo: &'r Repo, run: RunId, of: Option<&str>) -> Result<Artifacts<
         let key = |item: &Item| (item.number, item.artifact.created_at, item.artifact.name.to_string());
         key(a).cmp(&key(b))
     });
-    let mut found = Artifacts { repo, shown, items: Vec::new() };
+    let recorded = Recorded::of(&shown.directory, None);
+    let mut found = Artifacts { repo, shown, recorded, items: Vec::new() };
     for item in &mut items {
         // What the ledger has was brought here just now, unless that failed.
         item.is_here = is_here(&found.shown.directory, &item.artifact)
+            || found.recorded.has(&item.artifact.sha256)
             || (found.shown.synced.is_err() && found.content(&item.artifact)?.is_some());
     }
     found.items = items;
@@ -83,8 +88,8 @@ pub fn of<'r>(repo: &'r Repo, run: RunId, of: Option<&str>) -> Result<Artifacts<
 }
 
 impl Artifacts<'_> {
-    /// The content of an artifact: from the directory of the run, else from its ledger. `None`: this host does not have it,
-    /// or what it has is another content.
+    /// The content of an artifact: from the directory of the run, else from its ledger, else from what a turn of this host
+    /// left. `None`: this host does not have it, or what it has is another content.
     fn content(&self, artifact: &Artifact) -> Result<Option<Vec<u8>>, Error> {
         let is_it = |bytes: &Vec<u8>| sha256(bytes) == artifact.sha256;
         let file = place(&self.shown.directory, artifact.id);
@@ -92,7 +97,8 @@ impl Artifacts<'_> {
             return Ok(Some(bytes));
         }
         let tip = Tip::read_run(self.repo, artifact.run_id, self.shown.head)?;
-        Ok(content::read(self.repo, &tip, &artifact.sha256)?)
+        let kept = content::read(self.repo, &tip, &artifact.sha256)?;
+        Ok(kept.or_else(|| self.recorded.content(&artifact.sha256)))
     }
 
     /// The artifact that an id, the beginning of one, or a name that is there once means, with its content.

@@ -12,11 +12,13 @@
 //! | [`role`] | what a file is to its step, and what of it goes into the ledger |
 //! | [`manifest`] | the format of `manifest.json` |
 //! | [`project`] | the files about the run as a whole |
+//! | [`recorded`] | finds a content by its digest |
 //! | `file` | masks files and measures them |
 
 pub(in crate::engine) mod file;
 pub mod manifest;
 pub mod project;
+pub mod recorded;
 pub mod role;
 
 use std::fs::DirBuilder;
@@ -28,6 +30,7 @@ use bstr::ByteSlice;
 
 pub use manifest::{Listed, Manifest, ProviderUsed};
 pub use project::project;
+pub use recorded::Recorded;
 pub use role::Role;
 
 use crate::contract::ids::CommitId;

@@ -87,6 +87,20 @@ fn another_host_is_named_that_has_a_content() {
     let listed = out(&other.aynig_ok(["orch", "artifact", "list", &graph.slug, "--json"]));
     let listed: Value = serde_json::from_str(&listed).expect("JSON");
     let prompt = id(&listed, "prompt.full.txt");
+    // The ledger does not have it. Its host does.
+    let here = list(&graph, &[]);
+    let all = here["artifacts"].as_array().expect("a list");
+    assert!(all.iter().all(|one| one["available"] == true), "{here:#}");
+    assert!(graph.ok(&["artifact", "show", "RUN", &prompt]).contains("You are the agent ada"));
+    let exported = graph.repo.beside("exported");
+    graph.ok(&["artifact", "export", "RUN", exported.to_str().expect("UTF-8")]);
+    assert_eq!(files_below(&exported).len(), all.len());
+    let run = graph.state()["id"].as_str().expect("an id").to_owned();
+    let files = files_below(&graph.repo.path.join(format!(".git/aynig/data/runs/{run}/artifacts/ada")));
+    for file in files.iter().filter(|file| file.ends_with("prompt.full.txt")) {
+        std::fs::write(file, "evil").expect("a file");
+    }
+    assert_eq!(graph.orch(&["artifact", "show", "RUN", &prompt]).status.code(), Some(1), "another content");
     let refused = other.aynig(["orch", "artifact", "show", &graph.slug, &prompt]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(err(&refused).contains("the host test-host made it"), "{}", err(&refused));
