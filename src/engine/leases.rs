@@ -117,9 +117,14 @@ pub(super) fn held_below(repo: &Repo, head: CommitId) -> Vec<Held> {
     held(commits.map(|commit| (commit.committed_at, Mark::of(&Head::read(&commit.facts())))))
 }
 
-/// The lease of the step or turn that was cut off, below a commit of a driver that is `stalled`. The attempts that were to
-/// recover it, and were cut off as well, are above it.
+/// The lease of the step or turn that was cut off, below a commit of a driver. `None` if that is not `stalled`. The attempts
+/// that were to recover it, and were cut off as well, are above it.
 pub(super) fn cut_off_below(repo: &Repo, head: CommitId) -> Option<Held> {
+    let commit = repo.commit(head).ok()?;
+    let Head::Ready(event) = Head::read(&commit.facts()) else { return None };
+    if !event.state.is_stalled() {
+        return None;
+    }
     held_below(repo, head).into_iter().find(|held| held.of_step)
 }
 

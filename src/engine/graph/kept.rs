@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::engine::kept_end::{Fate, Left};
 use crate::engine::record::for_ledger;
 use crate::fsutil;
-use crate::ledger::{Ledger, Masks, Place};
+use crate::ledger::{Ledger, Masks, Place, Tip};
 use crate::model::decide::{Command, EndedTurn};
 use crate::model::ids::TurnId;
 use crate::model::node::Node;
@@ -93,15 +93,20 @@ impl Engine<'_> {
             return Ok(Fate::None);
         }
         let found = match kept {
-            Ok(kept) => match follows(ledger, of, &kept) {
-                Ok(turn) => {
-                    let left = Left { head: &kept.head, generation: kept.generation, files: &kept.files };
-                    let what = format!("the last turn of {name}");
-                    let whole = self.whole(ledger, (name, &what), &left)?;
-                    whole.map(|whole| (kept, turn, whole))
+            Ok(kept) => {
+                let found = match follows(ledger, of, &kept) {
+                    Ok(turn) => {
+                        let left = Left { head: &kept.head, generation: kept.generation, files: &kept.files };
+                        let what = format!("the last turn of {name}");
+                        self.whole(ledger, (name, &what), &left)?.map(|whole| (turn, whole))
+                    }
+                    Err(why) => Err(why),
+                };
+                if let Err(why) = &found {
+                    self.record_dropped(ledger, &kept, why)?;
                 }
-                Err(why) => Err(why),
-            },
+                found.map(|(turn, whole)| (kept, turn, whole))
+            }
             Err(why) => Err(why),
         };
         let (kept, turn, (context, mut files)) = match found {
@@ -122,13 +127,27 @@ impl Engine<'_> {
         let added = added(ledger, own, outcome, &kept.acts, &mut files);
         let artifacts = for_ledger(ledger, Some(of.node.id), outcome, &files).into_iter();
         let artifacts = artifacts.map(|(_, artifact)| artifact).chain(added);
+        let own = kept.turn.turn;
+        let again =
+            (turn != own).then(|| format!("it is the end of turn {own}, which was recorded as cut off"));
         let late = kept.refused.as_ref().map(|why| format!("it was recorded late: {why}"));
-        let detail =
-            kept.turn.detail.iter().cloned().chain(late).reduce(|one, more| format!("{one}; {more}"));
+        let detail = kept
+            .turn
+            .detail
+            .iter()
+            .cloned()
+            .chain(again)
+            .chain(late)
+            .reduce(|one, more| format!("{one}; {more}"));
         let place = context.clone();
+        let mut artifacts: Vec<_> = artifacts.map(|artifact| of_turn(artifact, turn)).collect();
+        // Another host may have begun a turn meanwhile.
+        let (lost, left) = self.lost_turns(ledger, of, Some(kept.turn.turn))?;
+        artifacts.extend(left);
         let over = Over {
             turn: Some(EndedTurn { turn, detail, ..kept.turn.clone() }),
-            artifacts: artifacts.map(|artifact| of_turn(artifact, turn)).collect(),
+            lost,
+            artifacts,
             acts: kept.acts.clone(),
             workspace: Some((context, kept.repairs.clone())),
             halt: kept.halt.clone(),
@@ -149,6 +168,29 @@ impl Engine<'_> {
                 Ok(Fate::Recorded(next))
             }
         }
+    }
+}
+
+impl Engine<'_> {
+    /// Records a turn whose kept end is dropped as interrupted, with what it used, unless the ledger has it.
+    fn record_dropped(&self, ledger: &mut Ledger<'_>, kept: &KeptTurn, why: &str) -> Result<(), Refusal> {
+        let (tip, turn) = (ledger.tip(), &kept.turn);
+        let whole = Tip::read_whole(self.repo, tip.state.run.id, tip.id)?;
+        if whole.state.turns.values().any(|one| one.end.turn_id == turn.turn) {
+            return Ok(());
+        }
+        let dropped = EndedTurn {
+            status: TurnStatus::Interrupted,
+            consumed: Vec::new(),
+            last_words: None,
+            detail: Some(format!("its end was kept, and dropped: {why}")),
+            excused: true,
+            session: None,
+            trace: None,
+            ..turn.clone()
+        };
+        ledger.operate(&self.op_of_node(turn.node)?, &[Command::EndTurn(Box::new(dropped))], &[])?;
+        Ok(())
     }
 }
 

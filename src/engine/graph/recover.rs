@@ -49,20 +49,7 @@ impl Engine<'_> {
                 Fate::Stays(why) => return Ok(Ended::Unable(why)),
                 Fate::None | Fate::Dropped(_) => {}
             }
-            (over.lost, over.artifacts) = self.interrupted_turns(&mut ledger, node, attempt)?;
-            let lost = cut_off_below(self.repo, attempt.trigger);
-            let lost = lost.and_then(|held| Some((TurnId::parse(&held.attempt)?, held.lived)));
-            if let Some((turn, lived)) = lost.filter(|(turn, _)| !is_recorded(node, *turn)) {
-                let started = ago(lived)?;
-                let noted =
-                    self.noted(&run, name)?.map(|(_, words)| format!("; {words}")).unwrap_or_default();
-                let why = format!("{CUT_OFF}{noted}");
-                let (usage, left) = self.left_by_killed(&mut ledger, node, turn, (started, &why))?;
-                over.artifacts.extend(left);
-                let failed = (TurnStatus::Failed, why);
-                let heard = heard_by(&ledger.tip().state, turn);
-                over.lost.push(unrecorded_turn(node, turn, started, failed, (usage, heard)));
-            }
+            (over.lost, over.artifacts) = self.lost_turns(&mut ledger, &of, None)?;
             let found = match self.workspaces.find(format!("{}/{name}", run.slug).as_ref()) {
                 // Nothing lies here.
                 Err(refusal) if refusal.why == Why::NotFound => None,
@@ -77,7 +64,7 @@ impl Engine<'_> {
 
     /// Records the turns whose runners were stopped, below the commit that caused this attempt.
     pub(super) fn record_lost_turns(&self, ledger: &mut Ledger<'_>, of: &Of<'_>) -> Result<(), Refusal> {
-        let (lost, left) = self.interrupted_turns(ledger, &of.node, of.attempt)?;
+        let (lost, left) = self.interrupted_turns(ledger, of, None)?;
         if lost.is_empty() {
             return Ok(());
         }
@@ -87,13 +74,42 @@ impl Engine<'_> {
         Ok(())
     }
 
+    /// The turns of a node below the commit that caused this attempt, other than `but`, that did not record themselves, and
+    /// what they left on this host.
+    pub(super) fn lost_turns(
+        &self,
+        ledger: &mut Ledger<'_>,
+        of: &Of<'_>,
+        but: Option<TurnId>,
+    ) -> Result<(Vec<EndedTurn>, Vec<NewArtifact>), Refusal> {
+        let name = of.node.alias.as_str();
+        // The end of a turn may have been recorded just now.
+        let node = &ledger.tip().state.nodes.get(&of.node.id).unwrap_or(&of.node).clone();
+        let (mut turns, mut artifacts) = self.interrupted_turns(ledger, of, but)?;
+        let lost = cut_off_below(self.repo, of.attempt.trigger);
+        let lost = lost.and_then(|held| Some((TurnId::parse(&held.attempt)?, held.lived)));
+        let is_new = |turn| !is_recorded(node, turn) && but != Some(turn);
+        if let Some((turn, lived)) = lost.filter(|(turn, _)| is_new(*turn)) {
+            let started = ago(lived)?;
+            let noted = self.noted(&ledger.tip().state.run, name)?;
+            let noted = noted.map(|(_, words)| format!("; {words}")).unwrap_or_default();
+            let why = format!("{CUT_OFF}{noted}");
+            let (usage, left) = self.left_by_killed(ledger, node, turn, (started, &why))?;
+            artifacts.extend(left);
+            let heard = heard_by(&ledger.tip().state, turn);
+            turns.push(unrecorded_turn(node, turn, started, (TurnStatus::Failed, why), (usage, heard)));
+        }
+        Ok((turns, artifacts))
+    }
+
     fn interrupted_turns(
         &self,
         ledger: &mut Ledger<'_>,
-        node: &Node,
-        attempt: &Attempt,
+        of: &Of<'_>,
+        but: Option<TurnId>,
     ) -> Result<(Vec<EndedTurn>, Vec<NewArtifact>), Refusal> {
-        let mut lost = held_below(self.repo, attempt.trigger);
+        let node = &of.node;
+        let mut lost = held_below(self.repo, of.attempt.trigger);
         lost.retain(|held| held.is_interrupted);
         // Turns before the last recorded one are recorded as well.
         let known = node.turn.as_ref().map(|last| last.id.to_string());
@@ -102,7 +118,7 @@ impl Engine<'_> {
         );
         let (mut turns, mut artifacts) = (Vec::new(), Vec::new());
         for held in lost.into_iter().rev() {
-            let Some(turn) = TurnId::parse(&held.attempt) else { continue };
+            let Some(turn) = TurnId::parse(&held.attempt).filter(|turn| but != Some(*turn)) else { continue };
             let started = ago(held.lived)?;
             let (usage, left) = self.left_by_killed(ledger, node, turn, (started, INTERRUPTED))?;
             artifacts.extend(left);

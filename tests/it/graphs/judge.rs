@@ -82,7 +82,14 @@ struct Ended<'a> {
     ended: &'a str,
     consumed: Vec<&'a str>,
     op: usize,
+    /// The turn of its program: a kept end that was recorded as cut off has another id than its program had.
+    program: &'a str,
+    /// Whether a host kept it, so that turns of other hosts may have begun before it was recorded.
+    is_late: bool,
 }
+
+/// The words about the turn whose end is recorded under another id.
+const END_OF: &str = "it is the end of turn ";
 
 fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
@@ -113,6 +120,13 @@ impl Case {
     fn turns(&self) -> Vec<Ended<'_>> {
         let turns = self.events("turn.status").map(|(op, event)| Ended {
             id: text(event, "/turnId"),
+            program: text(event, "/detail")
+                .split_once(END_OF)
+                .and_then(|(_, rest)| rest.split(',').next())
+                .unwrap_or_else(|| text(event, "/turnId")),
+            is_late: ["recorded late", "was kept, and dropped"]
+                .iter()
+                .any(|words| text(event, "/detail").contains(words)),
             node: text(event, "/nodeId"),
             status: text(event, "/status"),
             started: text(event, "/startedAt"),
@@ -159,7 +173,7 @@ fn messages(case: &Case, turns: &[Ended<'_>], wrong: &mut Vec<String>) {
         if turn.status != "completed" && !turn.consumed.is_empty() {
             wrong.push(format!("turn {} has {}, and read messages", turn.id, turn.status));
         }
-        let saw = tokens(turn.id);
+        let saw = tokens(turn.program);
         for id in &turn.consumed {
             let Some(message) = sent.get(id) else {
                 wrong.push(format!("turn {} read {id}, which nobody sent", turn.id));
@@ -184,6 +198,7 @@ fn messages(case: &Case, turns: &[Ended<'_>], wrong: &mut Vec<String>) {
 /// Each turn is an attempt of its node's driver, its program ran at most once, and its end is recorded once.
 fn recorded(case: &Case, turns: &[Ended<'_>], wrong: &mut Vec<String>) {
     let mut known: BTreeMap<&str, &str> = BTreeMap::new();
+    let programs: BTreeMap<&str, &str> = turns.iter().map(|turn| (turn.id, turn.program)).collect();
     for turn in turns {
         if known.insert(turn.id, turn.status).is_some() {
             wrong.push(format!("turn {} ended twice", turn.id));
@@ -211,7 +226,8 @@ fn recorded(case: &Case, turns: &[Ended<'_>], wrong: &mut Vec<String>) {
             wrong.push(format!("turn {} began, and its end is not recorded", line.turn));
         }
     }
-    for (turn, _) in known.iter().filter(|(turn, status)| **status == "completed" && !begun.contains(*turn)) {
+    let completed = known.iter().filter(|(_, status)| **status == "completed");
+    for (turn, _) in completed.filter(|(turn, _)| !begun.contains(programs[*turn])) {
         wrong.push(format!("turn {turn} completed, and its program never began"));
     }
     for line in case.journal.iter().filter(|line| line.word != "began" && !begun.contains(line.turn.as_str()))
@@ -238,14 +254,14 @@ fn handed_on(case: &Case, turns: &[Ended<'_>], wrong: &mut Vec<String>) {
         staged.entry(&line.turn).or_default().extend(line.more.iter().map(String::as_str));
     }
     for turn in turns.iter().filter(|turn| turn.status == "completed") {
-        let of = |acts: &BTreeMap<&str, Vec<&str>>| {
+        let of = |acts: &BTreeMap<&str, Vec<&str>>, id: &str| {
             let mut tokens: Vec<String> =
-                acts.get(turn.id).into_iter().flatten().map(|token| (*token).to_owned()).collect();
+                acts.get(id).into_iter().flatten().map(|token| (*token).to_owned()).collect();
             tokens.sort();
             tokens
         };
-        if of(&landed) != of(&staged) {
-            let (id, landed, staged) = (turn.id, of(&landed), of(&staged));
+        let (id, landed, staged) = (turn.id, of(&landed, turn.id), of(&staged, turn.program));
+        if landed != staged {
             wrong.push(format!("turn {id} staged {staged:?}, and handed on {landed:?}"));
         }
     }
@@ -254,7 +270,7 @@ fn handed_on(case: &Case, turns: &[Ended<'_>], wrong: &mut Vec<String>) {
 /// The turns of a node do not overlap: neither by the ledger, nor by their programs.
 fn alone(case: &Case, turns: &[Ended<'_>], wrong: &mut Vec<String>) {
     let mut last: BTreeMap<&str, &Ended<'_>> = BTreeMap::new();
-    for turn in turns {
+    for turn in turns.iter().filter(|turn| !turn.is_late) {
         if let Some(before) = last.insert(turn.node, turn)
             && before.ended > turn.started
         {
@@ -288,12 +304,13 @@ fn works(case: &Case, turns: &[Ended<'_>], wrong: &mut Vec<String>) {
     let none = Work::default();
     for turn in turns {
         let work = case.works.get(turn.node).unwrap_or(&none);
-        let file = format!("work-{}", turn.id);
+        let file = format!("work-{}", turn.program);
+        let is_completed = |id| turns.iter().any(|one| one.program == id && one.status == "completed");
         match turn.status {
-            "completed" if made.contains(turn.id) && !work.files.contains(&file) => {
+            "completed" if made.contains(turn.program) && !work.files.contains(&file) => {
                 wrong.push(format!("the work of {} is not on its branch", turn.id));
             }
-            "failed" if work.files.contains(&file) => {
+            "failed" if work.files.contains(&file) && !is_completed(turn.id) => {
                 wrong.push(format!("turn {} failed, and its work is on its branch", turn.id));
             }
             _ => {}

@@ -135,7 +135,33 @@ fn a_hub_that_is_away_until_the_lease_ends_gets_the_end_later() {
         }
         let said = pass(&field.graph, 3_700) + &pass(&field.graph, 3_800);
         field.assert_recorded(&format!("{other_was_first}: {said}"));
+        let ends = field.graph.events(&["turn.status"]);
+        let again = |end: &&Value| end["detail"].to_string().contains("was recorded as cut off");
+        let names_it = ends.iter().find(again).map(|end| end["detail"].to_string());
+        let cut_off = ends.iter().find(|end| end["status"] == "failed").map(|end| end["turnId"].clone());
+        assert_eq!(names_it.is_some(), other_was_first, "{ends:?}");
+        if let (Some(detail), Some(id)) = (names_it, cut_off) {
+            assert!(detail.contains(id.as_str().expect("an id")), "{detail}");
+        }
     }
+}
+
+/// CONTRACT 22.5, 22.30
+#[test]
+fn a_turn_of_another_host_that_was_killed_is_recorded_beside_a_kept_end() {
+    let field = Field::new("echo 1 >HUB.refusals", "refs/aynig/work");
+    let said = pass(&field.graph, 0);
+    assert!(field.kept() && field.graph.turns().len() == 2, "{said}");
+    // The pause binds the first host alone.
+    let mut killed = field.other.repo.aynig_command();
+    killed.env("AYNIG_RUNNER_ID", "second").arg("run").env("AYNIG_CRASH_AT", "agent-ended:kill:1");
+    killed.output().expect("it runs");
+    let said = pass(&field.graph, 3_600) + &pass(&field.graph, 3_700);
+    let turns = field.graph.turns();
+    assert_eq!(turns[2..], ["a failed", "a completed", "b completed"], "{said}");
+    assert_eq!((Field::starts(&field.graph), Field::starts(&field.other)), (2, 1), "{said}");
+    field.graph.assert_read_once(0);
+    field.graph.ok(&["doctor", "RUN"]);
 }
 
 /// CONTRACT 22.30
@@ -159,6 +185,9 @@ fn an_end_is_dropped_if_another_host_went_on_or_the_worktree_changed() {
         assert!(events.contains("kept is dropped"), "{what}: {said}");
         assert!(!field.kept(), "{what}");
         field.graph.assert_read_once(0);
+        let dropped = field.graph.events(&["turn.status"]);
+        let dropped = dropped.iter().find(|end| end["status"] == "interrupted").expect("it is recorded");
+        assert!(dropped["detail"].to_string().contains("and dropped"), "{what}: {dropped}");
         let repo = &field.graph.repo;
         let rescued = repo.rescues();
         let has = |name: &String| {

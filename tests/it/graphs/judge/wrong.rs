@@ -146,6 +146,21 @@ fn a_turn_runs_once_under_a_lease_and_its_end_is_recorded() {
             },
             &[],
         ),
+        // The end of t1 was kept while another host recorded it as cut off. The attempt t2 records it.
+        (
+            &|case| {
+                case.journal.retain(|line| line.turn != "t1");
+                case.journal
+                    .iter_mut()
+                    .filter(|line| line.turn == "t2")
+                    .for_each(|line| line.turn = "t1".into());
+                let detail = format!("{END_OF}t1, which was recorded as cut off; it was recorded late: x");
+                case.ops[3][2]["detail"] = detail.into();
+                case.ops[3][2]["startedAt"] = case.ops[2][0]["startedAt"].clone();
+                case.works.get_mut("a").expect("a branch").files = ["work-t1".to_owned()].into();
+            },
+            &[],
+        ),
         (
             &|case| history(case, "b").iter_mut().for_each(|commit| commit.attempt.clear()),
             &["turn t3 had no lease"],
