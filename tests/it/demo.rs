@@ -230,6 +230,8 @@ fn a_graph_from_its_file_to_its_end() {
     let text = out(&output);
     assert_eq!(output.status.code(), Some(0), "{text}{}", err(&output));
     assert!(text.lines().count() < 110, "{text}");
+    let said = err(&output);
+    assert!(said.contains(" is paused; `aynig orch run resume "), "{said}");
     let place = path.join("deep/here");
     let project = place.join("project");
     assert_in_order(
@@ -244,8 +246,17 @@ fn a_graph_from_its_file_to_its_end() {
             "\n$ aynig orch approvals\n",
             "bin/count",
             "\n$ aynig orch approve ",
+            " --always\n",
             "\n$ aynig run --drain\n",
             "\n$ aynig orch show ",
+            "\nstatus     paused\n",
+            "3 turns of ada ended with the same text",
+            "\nallowed    ada may use write: bin/count",
+            "\n$ aynig workspace rollback ",
+            ", made anew\n",
+            "\n$ aynig orch chat ",
+            "\n$ aynig orch run resume ",
+            "\n$ aynig run --drain\n",
             "\n$ aynig orch events ",
             "bin/count counts lines.",
             "count: wanted 3, got 2",

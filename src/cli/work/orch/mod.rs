@@ -168,7 +168,11 @@ fn changed(decided: &Decided, json: bool) -> Result<Exit, Error> {
     } else if run.status.is_ended() {
         ui::remark(&format!("run {} is {}", run.slug, run.status.word()));
     } else {
-        ui::remark(&format!("run {} is {}; `aynig run` carries out its turns", run.slug, run.status.word()));
+        let next = match run.status {
+            RunStatus::Paused => format!("`aynig orch run resume {}` lets it go on", run.slug),
+            _ => "`aynig run` carries out its turns".to_owned(),
+        };
+        ui::remark(&format!("run {} is {}; {next}", run.slug, run.status.word()));
     }
     if is_changed
         && run.mode == Mode::Auto
