@@ -130,24 +130,12 @@ mod tests {
     }
 
     fn ended(node: NodeId, number: u128, status: TurnStatus) -> Command {
-        Command::EndTurn(Box::new(EndedTurn {
+        Command::EndTurn(Box::new(EndedTurn::new(
             node,
-            turn: TurnId::from(uuid::Uuid::from_u128(number)),
+            TurnId::from(uuid::Uuid::from_u128(number)),
             status,
-            started_at: at(0),
-            consumed: Vec::new(),
-            last_words: None,
-            usage: None,
-            model: None,
-            detail: None,
-            excused: false,
-            until: None,
-            heard: Vec::new(),
-            unsaid: Vec::new(),
-            session: None,
-            trace: None,
-            answered: Vec::new(),
-        }))
+            at(0),
+        )))
     }
 
     /// The pauses of tests.

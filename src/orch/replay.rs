@@ -130,22 +130,15 @@ mod tests {
     /// A turn that reads all of its inbox.
     fn turn(bench: &Bench, node: NodeId, number: u128, status: TurnStatus, words: &str) -> Command {
         Command::EndTurn(Box::new(EndedTurn {
-            node,
-            turn: TurnId::from(uuid::Uuid::from_u128(number)),
-            status,
-            started_at: Timestamp::from_millis(0).unwrap(),
             consumed: bench.state.inbox(node).iter().map(|item| item.id()).collect(),
             last_words: Some(words.to_owned()),
-            usage: None,
-            model: None,
-            detail: None,
-            excused: false,
-            until: None,
-            heard: Vec::new(),
-            unsaid: Vec::new(),
             session: Some(format!("s-{number}")),
-            trace: None,
-            answered: Vec::new(),
+            ..EndedTurn::new(
+                node,
+                TurnId::from(uuid::Uuid::from_u128(number)),
+                status,
+                Timestamp::from_millis(0).unwrap(),
+            )
         }))
     }
 

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::Engine;
 use crate::engine::kept_end::{Fate, Left};
 use crate::engine::record::for_ledger;
+use crate::engine::{Engine, now};
 use crate::fsutil;
 use crate::ledger::{Ledger, Masks, Place, Tip};
 use crate::model::decide::{Command, EndedTurn};
@@ -59,7 +59,10 @@ impl Engine<'_> {
         }
         let masks = Masks::of(self.repo, &run.base_sha).ok()?;
         let ended = Command::EndTurn(Box::new(over.turn.clone()?));
-        let Some(Command::EndTurn(turn)) = masks.commands(&[ended]).pop() else { return None };
+        let Some(Command::EndTurn(mut turn)) = masks.commands(&[ended]).pop() else { return None };
+        // The time until the remote takes it is not the turn's.
+        let lived = now().ok()?.millis().saturating_sub(turn.started_at.millis());
+        turn.lived = u64::try_from(lived).ok();
         let (context, repairs) = over.workspace.as_ref()?;
         let kept = KeptTurn {
             turn: *turn,

@@ -168,22 +168,5 @@ fn unrecorded_turn(
     (status, detail): (TurnStatus, String),
     (usage, heard): (Option<Usage>, Vec<ApprovalId>),
 ) -> EndedTurn {
-    EndedTurn {
-        node: node.id,
-        turn,
-        status,
-        started_at,
-        consumed: Vec::new(),
-        last_words: None,
-        usage,
-        model: None,
-        detail: Some(detail),
-        excused: false,
-        until: None,
-        heard,
-        unsaid: Vec::new(),
-        session: None,
-        trace: None,
-        answered: Vec::new(),
-    }
+    EndedTurn { usage, detail: Some(detail), heard, ..EndedTurn::new(node.id, turn, status, started_at) }
 }

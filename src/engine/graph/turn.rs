@@ -367,10 +367,6 @@ impl Engine<'_> {
             cut(words, MAX_MESSAGE);
         }
         let turn = EndedTurn {
-            node: of.node.id,
-            turn: of.turn,
-            status: end.status,
-            started_at: started,
             consumed: if end.status == TurnStatus::Completed { read.to_vec() } else { Vec::new() },
             last_words: words.filter(|words| !words.trim().is_empty()),
             usage: ended.usage,
@@ -381,8 +377,8 @@ impl Engine<'_> {
             heard: end.heard,
             unsaid: ended.unsaid.clone(),
             session: end.session,
-            trace: None,
             answered: answered_of(&of.node, &ended.answered),
+            ..EndedTurn::new(of.node.id, of.turn, end.status, started)
         };
         Ok(Over {
             turn: Some(turn),

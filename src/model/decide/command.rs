@@ -196,6 +196,35 @@ pub struct EndedTurn {
     pub trace: Option<Box<Trace>>,
     /// Its requests that the permissions of its node answered at once.
     pub answered: Vec<Answered>,
+    /// The milliseconds that it lived. `None`: from its start to the operation.
+    #[serde(default)]
+    pub lived: Option<u64>,
+}
+
+impl EndedTurn {
+    /// A turn that left nothing.
+    #[must_use]
+    pub fn new(node: NodeId, turn: TurnId, status: TurnStatus, started_at: Timestamp) -> Self {
+        Self {
+            node,
+            turn,
+            status,
+            started_at,
+            consumed: Vec::new(),
+            last_words: None,
+            usage: None,
+            model: None,
+            detail: None,
+            excused: false,
+            until: None,
+            heard: Vec::new(),
+            unsaid: Vec::new(),
+            session: None,
+            trace: None,
+            answered: Vec::new(),
+            lived: None,
+        }
+    }
 }
 
 /// A request that a node's permissions answered at once.

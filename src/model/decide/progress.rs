@@ -100,7 +100,7 @@ fn spent(draft: &Draft<'_>, turn: &EndedTurn) -> Spent {
     let is_unpriced = turn.usage.is_none_or(|usage| usage.cost_usd.is_none());
     Spent {
         turns: u64::from(!turn.excused),
-        wall_millis: u64::try_from(millis).unwrap_or(0),
+        wall_millis: turn.lived.unwrap_or_else(|| u64::try_from(millis).unwrap_or(0)),
         usage: turn.usage.unwrap_or_default(),
         unpriced: u64::from(!turn.excused && is_unpriced),
     }

@@ -35,24 +35,7 @@ fn approved(approval: ApprovalId) -> Command {
 }
 
 fn ended(node: NodeId, turn: u128, status: TurnStatus, heard: Vec<ApprovalId>) -> EndedTurn {
-    EndedTurn {
-        node,
-        turn: turn_id(turn),
-        status,
-        started_at: Timestamp::from_millis(0).unwrap(),
-        consumed: Vec::new(),
-        last_words: None,
-        usage: None,
-        model: None,
-        detail: None,
-        excused: false,
-        until: None,
-        heard,
-        unsaid: Vec::new(),
-        session: None,
-        trace: None,
-        answered: Vec::new(),
-    }
+    EndedTurn { heard, ..EndedTurn::new(node, turn_id(turn), status, Timestamp::from_millis(0).unwrap()) }
 }
 
 fn end(bench: &mut Bench, turn: EndedTurn) {

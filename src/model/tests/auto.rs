@@ -28,22 +28,13 @@ fn end(bench: &mut Bench, node: NodeId, status: TurnStatus) {
         _ => Vec::new(),
     };
     let turn = EndedTurn {
-        node,
-        turn: TurnId::from(Uuid::from_u128(1_000 + u128::from(bench.number))),
-        status,
-        started_at: op(0).at,
         consumed,
-        last_words: None,
-        usage: None,
-        model: None,
-        detail: None,
-        excused: false,
-        until: None,
-        heard: Vec::new(),
-        unsaid: Vec::new(),
-        session: None,
-        trace: None,
-        answered: Vec::new(),
+        ..EndedTurn::new(
+            node,
+            TurnId::from(Uuid::from_u128(1_000 + u128::from(bench.number))),
+            status,
+            op(0).at,
+        )
     };
     bench.run_as(node, Command::EndTurn(Box::new(turn))).unwrap();
 }

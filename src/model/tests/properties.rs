@@ -197,11 +197,6 @@ fn work(state: &State, (kind, a, b, c): Dice, one: NodeId) -> Command {
             let inbox = state.inbox(one);
             let read = inbox.iter().take(usize::from(b) % 4).map(|item| item.id());
             Command::EndTurn(Box::new(EndedTurn {
-                node: one,
-                turn: TurnId::from(uuid::Uuid::from_u128(u128::from(c % 8))),
-                status: pick(&[TurnStatus::Completed, TurnStatus::Failed, TurnStatus::Interrupted], a)
-                    .unwrap(),
-                started_at: Timestamp::from_millis(0).unwrap(),
                 consumed: read.collect(),
                 last_words: (c.is_multiple_of(2)).then(|| text(b)),
                 usage: (a.is_multiple_of(2)).then_some(Usage {
@@ -209,15 +204,16 @@ fn work(state: &State, (kind, a, b, c): Dice, one: NodeId) -> Command {
                     cost_usd: (b.is_multiple_of(2)).then_some(f64::from(b) / 3.0),
                     ..Usage::default()
                 }),
-                model: None,
-                detail: None,
                 excused: c.is_multiple_of(5),
-                until: None,
-                heard: Vec::new(),
-                unsaid: Vec::new(),
                 session: (c.is_multiple_of(3)).then(|| text(c)),
                 trace: (b.is_multiple_of(2)).then(|| Box::new(trace(b, c))),
                 answered: (0..c % 3).map(|_| answered(b)).collect(),
+                ..EndedTurn::new(
+                    one,
+                    TurnId::from(uuid::Uuid::from_u128(u128::from(c % 8))),
+                    pick(&[TurnStatus::Completed, TurnStatus::Failed, TurnStatus::Interrupted], a).unwrap(),
+                    Timestamp::from_millis(0).unwrap(),
+                )
             }))
         }
         15 => Command::AddArtifact(NewArtifact {

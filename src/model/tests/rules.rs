@@ -442,22 +442,14 @@ fn a_completed_turn_withdraws_its_open_requests() {
 
 fn turn(node: NodeId, number: u128, status: TurnStatus) -> EndedTurn {
     EndedTurn {
-        node,
-        turn: TurnId::from(uuid::Uuid::from_u128(number)),
-        status,
-        started_at: Timestamp::from_millis(0).unwrap(),
-        consumed: Vec::new(),
         last_words: Some("\n Done: all tests pass.\nMore.".to_owned()),
         usage: Some(Usage { total_tokens: 5, ..Usage::default() }),
-        model: None,
-        detail: None,
-        excused: false,
-        until: None,
-        heard: Vec::new(),
-        unsaid: Vec::new(),
-        session: None,
-        trace: None,
-        answered: Vec::new(),
+        ..EndedTurn::new(
+            node,
+            TurnId::from(uuid::Uuid::from_u128(number)),
+            status,
+            Timestamp::from_millis(0).unwrap(),
+        )
     }
 }
 

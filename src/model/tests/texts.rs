@@ -38,26 +38,15 @@ fn a_secret_in_any_text_is_found() {
         response: None,
     };
     let turn = EndedTurn {
-        node: one,
-        turn: TurnId::from(uuid::Uuid::from_u128(1)),
-        status: TurnStatus::Failed,
-        started_at: at,
-        consumed: Vec::new(),
         last_words: some(),
-        usage: None,
-        model: None,
         detail: some(),
-        excused: false,
-        until: None,
-        heard: Vec::new(),
         unsaid: vec![text()],
-        session: None,
-        trace: None,
         answered: vec![Answered {
             tool: Tool { id: "1".to_owned(), name: "shell".to_owned(), args: object() },
             context: some(),
             is_approved: true,
         }],
+        ..EndedTurn::new(one, TurnId::from(uuid::Uuid::from_u128(1)), TurnStatus::Failed, at)
     };
     let artifact = NewArtifact {
         id: None,

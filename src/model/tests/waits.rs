@@ -53,22 +53,8 @@ fn team(names: &[&str]) -> (Bench, Vec<NodeId>) {
 
 fn failed(node: NodeId, number: u128) -> Command {
     Command::EndTurn(Box::new(EndedTurn {
-        node,
-        turn: TurnId::from(Uuid::from_u128(number)),
-        status: TurnStatus::Failed,
-        started_at: op(0).at,
-        consumed: Vec::new(),
-        last_words: None,
-        usage: None,
-        model: None,
         detail: Some("the program ended with exit code 3".to_owned()),
-        excused: false,
-        until: None,
-        heard: Vec::new(),
-        unsaid: Vec::new(),
-        session: None,
-        trace: None,
-        answered: Vec::new(),
+        ..EndedTurn::new(node, TurnId::from(Uuid::from_u128(number)), TurnStatus::Failed, op(0).at)
     }))
 }
 

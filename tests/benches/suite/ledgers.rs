@@ -196,10 +196,6 @@ fn one_turn(ledger: &mut Ledger<'_>, node: NodeId, number: usize) {
     ledger.operate(&this, &[Request::AddArtifact(artifact)], &[]).expect("an artifact");
     let at = op();
     let ended = EndedTurn {
-        node,
-        turn,
-        status: TurnStatus::Completed,
-        started_at: this.at,
         consumed,
         last_words: Some(text),
         usage: Some(Usage {
@@ -209,14 +205,7 @@ fn one_turn(ledger: &mut Ledger<'_>, node: NodeId, number: usize) {
             cost_usd: Some(0.25),
         }),
         model: Some("a-model".to_owned()),
-        detail: None,
-        excused: false,
-        until: None,
-        heard: Vec::new(),
-        unsaid: Vec::new(),
-        session: None,
-        trace: None,
-        answered: Vec::new(),
+        ..EndedTurn::new(node, turn, TurnStatus::Completed, this.at)
     };
     ledger.operate(&at, &[Request::EndTurn(Box::new(ended))], &[]).expect("the end");
 }

@@ -270,7 +270,7 @@ fn handed_on(case: &Case, turns: &[Ended<'_>], wrong: &mut Vec<String>) {
 /// The turns of a node do not overlap: neither by the ledger, nor by their programs.
 fn alone(case: &Case, turns: &[Ended<'_>], wrong: &mut Vec<String>) {
     let mut last: BTreeMap<&str, &Ended<'_>> = BTreeMap::new();
-    for turn in turns.iter().filter(|turn| !turn.is_late) {
+    for turn in turns.iter().filter(|turn| !turn.is_late && turn.program == turn.id) {
         if let Some(before) = last.insert(turn.node, turn)
             && before.ended > turn.started
         {

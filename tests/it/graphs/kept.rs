@@ -98,7 +98,9 @@ fn a_hub_that_refuses_the_end_of_a_turn_gets_it_later() {
         field.assert_recorded(&format!("{beginning}: {said}"));
         assert!(!field.kept(), "{beginning}");
         let end = field.graph.events(&["turn.status"]).into_iter().find(|end| end["detail"].is_string());
-        let detail = end.expect("a late end")["detail"].to_string();
+        let end = end.expect("a late end");
+        assert!(end["spent"]["wallMillis"].as_u64().is_some_and(|wall| wall < 100_000), "{end}");
+        let detail = end["detail"].to_string();
         assert!(detail.contains("recorded late") && detail.contains("closed for now"), "{detail}");
     }
 }

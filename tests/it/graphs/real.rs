@@ -126,15 +126,14 @@ impl Real {
             if self.ended().len() >= turns {
                 return;
             }
-            let log = std::fs::read_to_string(self.place.join("log")).unwrap_or_default();
-            assert!(attempt < 100, "{log}");
+            assert!(attempt < 100, "{}", self.log());
         }
     }
 
     /// Answers the request of the node that the runner carries out.
     fn answer(&self, runner: &mut Child, words: &[&str]) {
         let open = wait_for("a request", || {
-            assert!(runner.try_wait().expect("a state").is_none(), "{:?}", self.ended());
+            assert!(runner.try_wait().expect("a state").is_none(), "{:?} {}", self.ended(), self.log());
             let listed: Value = serde_json::from_str(&self.graph.ok(&["approvals", "--json"])).expect("JSON");
             listed["approvals"].as_array().expect("a list").first().cloned()
         });
@@ -143,6 +142,11 @@ impl Real {
         let id = open["id"].as_str().expect("an id");
         let words: Vec<&str> = words.iter().map(|word| if *word == "ID" { id } else { word }).collect();
         self.graph.ok(&words);
+    }
+
+    /// What the runners printed.
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.place.join("log")).unwrap_or_default()
     }
 
     fn ended(&self) -> Vec<Value> {
@@ -252,7 +256,7 @@ fn is_stopped_in_a_tool(kind: &'static str) {
     let mut runner = real.runner("0");
     let file = real.graph.repo.beside("worktrees").join(&real.graph.slug).join("a/pid");
     let pid = wait_for("the tool", || {
-        assert!(runner.try_wait().expect("a state").is_none(), "{:?}", real.ended());
+        assert!(runner.try_wait().expect("a state").is_none(), "{:?} {}", real.ended(), real.log());
         std::fs::read_to_string(&file).ok()?.trim().parse::<i32>().ok()
     });
     let aynig = wait_for_file(&real.place.join("runner"));
