@@ -174,9 +174,12 @@ impl Engine<'_> {
             let started = ago(held.lived)?;
             // The files of another one are on its host.
             let (usage, artifacts) = match &here {
-                Some(here) if *here == held.attempt => {
-                    self.killed_record(ledger, (&id_of(step)?, step.opcode()), number, (started, WHY))?
-                }
+                Some(here) if *here == held.attempt => self.killed_record(
+                    ledger,
+                    (&id_of(step)?, step.opcode(), number),
+                    (started, WHY),
+                    |_| Ok(()),
+                )?,
                 _ => (None, Vec::new()),
             };
             let record = Record {

@@ -166,7 +166,7 @@ impl Engine<'_> {
         let why = &format!("{why}{}", noted.unwrap_or_default());
         let (number, started) = (ledger.tip().state.run.counts.steps + 1, ago(lived)?);
         let (usage, artifacts) =
-            self.killed_record(ledger, (&id_of(step)?, step.opcode()), number, (started, why))?;
+            self.killed_record(ledger, (&id_of(step)?, step.opcode(), number), (started, why), |_| Ok(()))?;
         let record = Record {
             cut_off: !is_last,
             lease: Some(lost),
@@ -184,22 +184,23 @@ impl Engine<'_> {
         lost_step(&ledger.tip().state, step, started, end)
     }
 
-    /// Seals what an attempt that was cut off left on this host, and makes artifacts of it. Returns also what it is known
-    /// to have used.
+    /// Seals what an attempt that was cut off left on this host, with what `more` adds, and makes artifacts of it. Returns
+    /// also what it is known to have used.
     pub(super) fn killed_record(
         &self,
         ledger: &mut Ledger<'_>,
-        (step, opcode): (&StepId, Opcode),
-        number: u64,
+        (step, opcode, number): (&StepId, Opcode, u64),
         (started_at, why): (Timestamp, &str),
+        more: impl FnOnce(&mut Recorder) -> Result<(), Refusal>,
     ) -> Result<Left, Refusal> {
         let run = ledger.tip().state.run.clone();
         let masks = Masks::of(self.repo, &run.base_sha)?;
         let directory = self.directory(run.id);
         let killed = Recorder::killed(&directory, masks, (step, opcode), number);
-        let Some(recorder) = killed else {
+        let Some(mut recorder) = killed else {
             return Ok((None, Vec::new()));
         };
+        more(&mut recorder)?;
         let usage = recorder.usage();
         let files = recorder.end(record::Ended {
             started_at,

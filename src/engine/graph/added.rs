@@ -16,7 +16,7 @@ use crate::ledger::Ledger;
 use crate::model::artifact::ArtifactKind;
 use crate::model::decide::NewArtifact;
 use crate::model::ids::{ArtifactId, FileName, NodeId, TurnId};
-use crate::model::step::Outcome;
+use crate::model::step::{Outcome, TurnStatus};
 use crate::workspace::refusal::{Refusal, Why};
 
 use super::hand::Hand;
@@ -66,8 +66,20 @@ impl Engine<'_> {
     }
 }
 
+/// Writes what an agent staged into the record of its turn: the files that it keeps, and its acts if they take no effect.
+pub(super) fn record_staged(recorder: &mut Recorder, hand: &Hand, status: TurnStatus) -> Result<(), Refusal> {
+    let acts = hand.read().unwrap_or_default();
+    record_added(recorder, hand, &acts)?;
+    if status != TurnStatus::Completed && !acts.is_empty() {
+        let text = serde_json::to_vec_pretty(&acts).unwrap_or_default();
+        let written = recorder.write(Role::Staged, "staged.json", "application/json", false, &text);
+        written.map_err(|error| unrecorded(&error))?;
+    }
+    Ok(())
+}
+
 /// Writes the files that the acts keep into the record of their turn.
-pub(super) fn record_added(recorder: &mut Recorder, hand: &Hand, acts: &[Act]) -> Result<(), Refusal> {
+fn record_added(recorder: &mut Recorder, hand: &Hand, acts: &[Act]) -> Result<(), Refusal> {
     for (number, name) in acts.iter().enumerate().filter_map(|(at, act)| match act {
         Act::Artifact { name, .. } => Some((at + 1, name)),
         Act::Handoff { .. } | Act::Spawn { .. } | Act::Edge { .. } | Act::Done { .. } => None,

@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::engine::attempt::{Attempt, Ended};
 use crate::engine::kept_end::Fate;
 use crate::engine::leases::{ago, cut_off_below, held_below};
+use crate::engine::record::Recorder;
 use crate::ledger::Ledger;
 use crate::model::decide::{Command, EndedTurn, NewArtifact};
 use crate::model::ids::{ApprovalId, StepId, TurnId};
@@ -18,6 +19,8 @@ use crate::model::time::Timestamp;
 use crate::workspace::Awaited;
 use crate::workspace::refusal::{Refusal, Why};
 
+use super::added::record_staged;
+use super::hand::Hand;
 use super::kept::turn_of;
 use super::of::Of;
 use super::settle::{Over, of_turn};
@@ -143,8 +146,11 @@ impl Engine<'_> {
             return Ok((None, Vec::new()));
         }
         let step = StepId::parse(name).map_err(|error| Refusal::new(Why::Failed, error.to_string()))?;
+        let hand = Hand::of(&self.directory(ledger.tip().state.run.id), turn);
+        let staged = |recorder: &mut Recorder| record_staged(recorder, &hand, TurnStatus::Failed);
         let (usage, left) =
-            self.killed_record(ledger, (&step, Opcode::RunAgent), u64::MAX, (started, why))?;
+            self.killed_record(ledger, (&step, Opcode::RunAgent, u64::MAX), (started, why), staged)?;
+        hand.discard();
         let of_node = |artifact| NewArtifact { node: Some(node.id), ..of_turn(artifact, turn) };
         Ok((usage, left.into_iter().map(|(_, artifact)| of_node(artifact)).collect()))
     }

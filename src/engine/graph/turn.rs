@@ -29,7 +29,7 @@ use crate::workspace::context::Context;
 use crate::workspace::refusal::{Refusal, Why};
 use crate::workspace::{Awaited, Begun, unsettled_words};
 
-use super::added::{added, record_added};
+use super::added::{added, record_staged};
 use super::agent::Ran;
 use super::answers::answered_of;
 use super::hand::Hand;
@@ -412,13 +412,7 @@ impl Engine<'_> {
                 recorder.add(Role::WorkspaceDiff, "diff.patch", "text/x-diff", true);
             }
         }
-        let acts = hand.read().unwrap_or_default();
-        record_added(&mut recorder, hand, &acts)?;
-        if status != TurnStatus::Completed && !acts.is_empty() {
-            let text = serde_json::to_vec_pretty(&acts).unwrap_or_default();
-            let written = recorder.write(Role::Staged, "staged.json", "application/json", false, &text);
-            written.map_err(|error| unrecorded(&error))?;
-        }
+        record_staged(&mut recorder, hand, status)?;
         let outcome = if status == TurnStatus::Completed { Outcome::Completed } else { Outcome::Error };
         let files = recorder.end(record::Ended {
             started_at,

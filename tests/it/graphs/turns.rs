@@ -83,16 +83,24 @@ fn a_turn_that_failed_reads_nothing_and_is_tried_again() {
 /// CONTRACT 22.6
 #[test]
 fn what_a_failed_turn_staged_takes_no_effect() {
-    let script = r#""$AYNIG_BIN" orch handoff --to b --message "look at it"; exit 3"#;
-    let graph = Graph::new(script, &["a", "b"]);
-    graph.ok(&["edge", "add", "RUN", "a", "b"]);
-    graph.ok(&["chat", "RUN", "a", "Write it."]);
-    graph.drain();
-    assert_eq!(graph.turns(), ["a failed"]);
-    assert!(graph.events(&["handoff.sent"]).is_empty());
-    let artifacts = graph.events(&["artifact.created"]);
-    assert!(artifacts.iter().any(|event| event["artifact"]["name"] == "staged.json"), "{artifacts:?}");
-    assert_eq!(driver_state(&graph.repo, &graph.slug, "b"), "orch-idle");
+    for (end, killed) in [("exit 3", false), ("echo done", true)] {
+        let script = format!(r#""$AYNIG_BIN" orch handoff --to b --message "look at it"; {end}"#);
+        let graph = Graph::new(&script, &["a", "b"]);
+        graph.ok(&["edge", "add", "RUN", "a", "b"]);
+        graph.ok(&["chat", "RUN", "a", "Write it."]);
+        let mut command = graph.repo.aynig_command();
+        if killed {
+            command.env("AYNIG_CRASH_AT", "agent-ended:kill:1");
+        }
+        command.args(["run", "--drain"]).output().expect("it runs");
+        assert_eq!(graph.turns(), ["a failed"]);
+        assert!(graph.events(&["handoff.sent"]).is_empty());
+        let artifacts = graph.events(&["artifact.created"]);
+        assert!(artifacts.iter().any(|event| event["artifact"]["name"] == "staged.json"), "{artifacts:?}");
+        assert_eq!(driver_state(&graph.repo, &graph.slug, "b"), "orch-idle");
+        let hands = files_below(&graph.repo.path.join(".git/aynig/data/runs"));
+        assert!(!hands.iter().any(|file| file.to_string_lossy().contains("/hand/")), "{hands:?}");
+    }
 }
 
 /// CONTRACT 20.32, 22.6
