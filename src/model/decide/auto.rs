@@ -1,7 +1,7 @@
 //! Mode AUTO, and the end of a run that a node declares (CONTRACT 22.23, 22.24).
 //!
-//! Invariant: the operation after which nothing is under way in a run in mode AUTO also tells its orchestrator to go on.
-//! One that cannot act, since it has failed or a person holds it, is told nothing.
+//! Invariant: the operation after which nothing is under way in a run in mode AUTO also gives its orchestrator an item *go
+//! on*. One that cannot act, since it has failed or a person holds it, gets none.
 
 use serde::{Deserialize, Serialize};
 
@@ -60,7 +60,7 @@ pub(super) fn go_on(draft: &mut Draft<'_>, before: Option<NodeId>) -> Result<(),
     }
 }
 
-/// Ends the run, as its node said, or tells the node why not.
+/// Ends the run, as its node said, or gives the node the reason why not.
 pub(super) fn done(
     draft: &mut Draft<'_>,
     id: NodeId,
