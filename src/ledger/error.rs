@@ -235,6 +235,9 @@ impl LedgerError {
                 "`aynig doctor` tries whether it takes refs of runs, and names the setting if not".to_owned(),
             );
         }
+        if let Self::Refused(Refusal::Ended(_)) = self {
+            return Some("`aynig orch run resume RUN` resumes it".to_owned());
+        }
         let Self::Damaged { run, commit, why } = self else { return None };
         let name = format!("{RUNS}{run}");
         Some(if why == BY_A_STEP {

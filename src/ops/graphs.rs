@@ -87,7 +87,15 @@ pub fn chat(
 ) -> Result<Decided, Error> {
     persons_only("sending a message to an agent")?;
     let mut ledger = engine.graph(run)?;
-    let node = to.map(|named| node(&ledger.tip().state, named)).transpose()?;
+    let state = &ledger.tip().state;
+    if to.is_none() && state.nodes.values().any(|node| node.alias.as_str() == text) {
+        let message = format!(
+            "{text} is a node of run {}, and its message is missing; nothing was sent",
+            state.run.slug
+        );
+        return Err(Error::usage(message).hint(format!("`aynig orch chat {} {text} TEXT`", state.run.slug)));
+    }
+    let node = to.map(|named| node(state, named)).transpose()?;
     let content = match text {
         "-" => typed()?,
         text => text.to_owned(),

@@ -14,7 +14,7 @@ pub use crate::engine::graph::staged::{Act, NewEdge, NewNode, Staged};
 use crate::ledger::{Ledger, Tip};
 pub use crate::model::artifact::ArtifactKind;
 use crate::model::decide::Finding;
-use crate::model::ids::{ArtifactId, FileName, NodeId, ProviderName, RunId, TurnId};
+use crate::model::ids::{ArtifactId, FileName, MessageId, NodeId, ProviderName, RunId, TurnId};
 use crate::model::message::{ArtifactRef, Expectation, MAX_ATTACHED, Payload, PayloadStatus, ResponseSpec};
 pub use crate::model::node::CliPermissions;
 pub use crate::orch::hand::Verb;
@@ -25,6 +25,7 @@ use super::error::Error;
 use super::graphs::{alias, role_text, typed};
 use super::inside::{TURN, is_of_turn};
 use super::nodes::can_ask;
+use super::runs::live;
 
 /// A hand-off, in the words of a command line.
 #[derive(Debug, Clone, Copy, Default)]
@@ -93,6 +94,10 @@ pub fn hand_off(engine: &Engine<'_>, letter: &Letter<'_>) -> Result<Staged, Erro
     let own = own_turn("a person sends a message with `aynig orch chat RUN ALIAS TEXT`")?;
     let ledger = Ledger::open(engine.repo, own.0)?;
     let is_plain = letter.expectation == Expectation::None && letter.reply_to.is_none();
+    if let Some(text) = letter.reply_to.filter(|text| MessageId::parse(text).is_none()) {
+        let message = format!("--reply-to {text}: that is no id of a hand-off; nothing was staged");
+        return Err(Error::usage(message).hint("the prompt names the id beside the message"));
+    }
     let response =
         ResponseSpec { expectation: letter.expectation, reply_to: letter.reply_to.map(str::to_owned) };
     let payload = Payload {
@@ -276,13 +281,14 @@ pub fn add_artifact(
 /// The roster of a run, or without one that of the node whose turn this process belongs to.
 pub fn roster(engine: &Engine<'_>, run: Option<RunId>) -> Result<Roster, Error> {
     if let Some(run) = run {
-        let ledger = engine.graph(run)?;
-        let state = &ledger.tip().state;
-        return Ok(Roster::of(state, state, None));
+        let mut state = engine.graph(run)?.tip().state.clone();
+        live::overlay(engine.repo, &mut state);
+        return Ok(Roster::of(&state, &state, None));
     }
     let (run, node, turn) = own_turn("a person names the run: `aynig orch roster RUN`")?;
     let ledger = Ledger::open(engine.repo, run)?;
-    let (after, _) = engine.staged(&ledger, (node, turn))?;
+    let (mut after, _) = engine.staged(&ledger, (node, turn))?;
+    live::overlay(engine.repo, &mut after);
     Ok(Roster::of(&ledger.tip().state, &after, Some((node, turn))))
 }
 

@@ -12,7 +12,7 @@ use super::orch_runs::{OneRun, Phase, RunMode};
 #[command(
     disable_help_subcommand = true,
     after_help = "RUN is a slug, the beginning of a run's id, or an id. With aynig.remote the ledgers are fetched first, except by doctor and rebuild.\n\
-    Exit codes: 0 done; 1 refused, no such run, several that are meant, or a fault that `doctor` found; 2 usage; 3 set-up; 5 a person was asked, and has not answered (approvals: with --exit-code)."
+    Exit codes: 0 done; 1 refused, no such run, several that are meant, or a fault that `doctor` found; 2 usage; 3 set-up; 4 the remote does not answer; 5 a person was asked, and has not answered (approvals: with --exit-code)."
 )]
 pub(crate) struct Orch {
     /// Print JSON
@@ -178,7 +178,7 @@ pub(crate) struct OrchChat {
     #[arg(value_names = ["ALIAS", "TEXT"], num_args = 1..=2, required = true)]
     pub(crate) words: Vec<String>,
 
-    /// End a turn of the node that is under way, and read this first
+    /// End a turn of the node that is under way, and read this first; the messages of that turn stay unread
     #[arg(long)]
     pub(crate) interrupt: bool,
 }

@@ -34,7 +34,7 @@ pub(crate) struct OrchHandoff {
     #[arg(long, value_enum, value_name = "WHEN", default_value = "none")]
     pub(crate) expect: Expects,
 
-    /// The hand-off that this one answers
+    /// The id of the hand-off that this one answers, as the prompt has it
     #[arg(long, value_name = "ID")]
     pub(crate) reply_to: Option<String>,
 }
@@ -81,7 +81,7 @@ pub(crate) struct OrchSpawn {
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
 
-    /// Whether requests of its program for permission are granted, or asked [default: as for the node that makes it]
+    /// Whether a person is asked before each tool that changes something [default: as for the node that makes it]
     #[arg(long, value_enum, value_name = "MODE")]
     pub(crate) permissions: Option<Permits>,
 

@@ -89,7 +89,7 @@ pub(crate) struct NodeSettings {
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
 
-    /// Whether requests of its program for permission are granted, or denied [default of a new node: gated]
+    /// Whether a person is asked before each tool that changes something [default of a new node: gated]
     #[arg(long, value_enum, value_name = "MODE")]
     pub(crate) permissions: Option<Permits>,
 
@@ -113,9 +113,9 @@ pub(crate) struct NodeSettings {
 /// The permissions of a node's program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Permits {
-    /// All requests are granted
+    /// Nobody is asked: all requests are granted
     Skip,
-    /// Requests are denied
+    /// A person is asked, and answers with `aynig orch approvals`
     Gated,
 }
 

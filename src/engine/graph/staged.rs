@@ -105,6 +105,10 @@ impl Engine<'_> {
                 format!("a turn stages at most {MOST} acts; nothing was staged"),
             ));
         }
+        if acts.iter().any(|act| matches!(act, Act::Done { .. })) {
+            let message = "the end of the run is staged, and nothing comes after it; nothing was staged";
+            return Err(Refusal::new(Why::Failed, message).hint("call done last"));
+        }
         acts.push(act);
         let op = self.op_of_node(node)?;
         let decided = commands(ledger, node, &acts, &op);

@@ -7,13 +7,15 @@
 //! |---|---|
 //! | [`doctor`] | compares a run's ledger and files |
 //! | [`leftovers`] | what runs left on this host |
+//! | `live` | what the drivers of nodes say about them |
 //! | `errors` | errors of ledgers and journals, with the next step |
 
 pub mod doctor;
 mod errors;
 pub mod leftovers;
+pub(super) mod live;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -34,6 +36,7 @@ use crate::ledger::fetch::fetch;
 use crate::ledger::tip::ledger_ref;
 use crate::ledger::watch::{Heard, Watch};
 use crate::ledger::{LedgerError, Place, Tip, archive, runs};
+use crate::model::ids::NodeId;
 pub use crate::model::ids::RunId;
 pub use crate::model::run::Run;
 use crate::model::run::RunStatus;
@@ -199,8 +202,10 @@ pub fn directory(repo: &Repo, run: RunId) -> Result<RunDirectory, Error> {
 pub struct Shown {
     /// The newest commit of its ledger.
     pub head: CommitId,
-    /// Its state.
+    /// Its state. A node whose driver is leased is `running`.
     pub state: State,
+    /// What nodes wait for whose turns are due, in words.
+    pub waits: BTreeMap<NodeId, String>,
     /// Its directory.
     pub directory: RunDirectory,
     /// What was brought up to the ledger, or why that failed. The state is the ledger's in any case.
@@ -219,9 +224,10 @@ impl Shown {
 pub fn show(repo: &Repo, run: RunId) -> Result<Shown, Error> {
     let directory = directory(repo, run)?;
     let head = head(repo, run)?.ok_or_else(|| LedgerError::Unknown(run.to_string()))?;
-    let state = Tip::read_whole(repo, run, head)?.state;
+    let mut state = Tip::read_whole(repo, run, head)?.state;
+    let waits = live::overlay(repo, &mut state);
     let synced = synced(repo, &directory).map_err(Error::from);
-    Ok(Shown { head, state, directory, synced })
+    Ok(Shown { head, state, waits, directory, synced })
 }
 
 /// Makes the files of a run anew from its ledger.

@@ -154,7 +154,10 @@ pub fn provider(repo: &Repo, name: &ProviderName) -> Result<Option<Provider>, Er
 /// The provider of this name if this host has it and its program. The error is a reason for people.
 pub(crate) fn here(repo: &Repo, text: &str) -> Result<Provider, String> {
     let name = named(text).ok_or_else(|| format!("{text} is no name of a provider"))?;
-    let provider = provider(repo, &name).map_err(|error| error.message)?;
+    let provider = provider(repo, &name).map_err(|error| match error.hints.first() {
+        Some(next) => format!("{}; {next}", error.message),
+        None => error.message,
+    })?;
     let provider = provider.ok_or_else(|| {
         format!("this host has no provider {name}; `git config aynig.provider.{name}.kind KIND` makes one")
     })?;

@@ -318,10 +318,15 @@ pub(crate) fn scenes(scenes: &mut std::collections::BTreeMap<&'static str, Vec<s
     for role in ["pilot", "tester"] {
         ask("orch template show", repo.aynig(["orch", "template", "show", role, "--json"]));
     }
-    // Its prompts are not in the ledger.
+    // Its prompts are not in the ledger, and then not on this host either.
     repo.git(["config", "aynig.replicate", "summary"]);
     let graph = made(repo, &["--from", "pair.yaml"]);
     graph.drain();
+    for file in files_below(&graph.repo.path.join(".git/aynig/data/runs")) {
+        if file.ends_with("prompt.full.txt") {
+            std::fs::remove_file(&file).expect("removed");
+        }
+    }
     let list = || graph.orch(&["artifact", "list", "RUN", "--json"]);
     let listed: Value = serde_json::from_str(&out(&list())).expect("JSON");
     let mut artifacts = listed["artifacts"].as_array().expect("a list").iter();

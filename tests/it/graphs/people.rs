@@ -264,3 +264,62 @@ fn a_run_is_changed_completed_and_deleted() {
     assert_eq!(graph.repo.git(["for-each-ref", left[0], left[1], left[2]]).trim(), "");
     assert_eq!(graph.orch(&["show", "RUN"]).status.code(), Some(1));
 }
+
+/// CONTRACT 22.1
+#[test]
+fn people_see_who_has_a_turn_and_why_one_does_not_begin() {
+    let graph = Graph::new(WAITS, &["a", "b"]);
+    graph.ok(&["chat", "RUN", "a", "Write it."]);
+    let mut runner = live(&graph.repo);
+    assert_eq!((&graph.node("a")["status"], &graph.node("b")["status"]), (&"running".into(), &"idle".into()));
+    let roster = graph.ok(&["roster", "RUN"]);
+    assert!(roster.contains("  running  ") && !roster.contains(char::REPLACEMENT_CHARACTER), "{roster}");
+    graph.ok(&["node", "stop", "RUN", "a"]);
+    runner.wait().expect("it ends");
+    assert_eq!(graph.node("a")["status"], "idle");
+
+    graph.ok(&["node", "start", "RUN", "a"]);
+    graph.repo.git(["config", "aynig.provider.scripted.kind", "nonsense"]);
+    let ran = graph.repo.aynig(["run", "--drain"]);
+    let said = out(&ran) + &err(&ran);
+    let shown = graph.ok(&["show", "RUN"]);
+    assert!(shown.contains("a  waits: test-host cannot do it now: "), "{shown}{said}");
+    for text in [&shown, &said] {
+        assert!(text.contains("git config aynig.provider.scripted.kind VALUE"), "{text}");
+        assert!(!text.contains("install it"), "{text}");
+    }
+}
+
+/// CONTRACT 22.2
+#[test]
+fn a_message_that_misses_its_text_goes_to_nobody() {
+    let graph = Graph::new("echo done", &["a"]);
+    let boss = ["node", "add", "RUN", "boss", "--role", "orchestrator", "--provider", "scripted"];
+    graph.ok(&[&boss[..], &["--permissions", "skip"]].concat());
+    let refused = graph.orch(&["chat", "RUN", "a"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(err(&refused).contains(&format!("`aynig orch chat {} a TEXT`", graph.slug)), "{}", err(&refused));
+    assert!(graph.events(&["message.user"]).is_empty());
+    graph.ok(&["run", "stop", "RUN"]);
+    let refused = graph.orch(&["chat", "RUN", "a", "Go on."]);
+    assert!(err(&refused).contains("aynig orch run resume"), "{}", err(&refused));
+}
+
+/// CONTRACT 22.14, 22.24
+#[test]
+fn an_agent_hears_at_once_what_cannot_be_staged() {
+    let script = r#""$AYNIG_BIN" orch handoff --to b --message x --reply-to nope 2>&1; echo "reply $?"
+"$AYNIG_BIN" orch done >/dev/null
+echo x >file
+"$AYNIG_BIN" orch artifact add file 2>&1; echo "file $?""#;
+    let graph = Graph::new(script, &["a", "b"]);
+    graph.ok(&["edge", "add", "RUN", "a", "b"]);
+    graph.ok(&["chat", "RUN", "a", "End it."]);
+    graph.drain();
+    let said = graph.events(&["message.assistant.final"]);
+    let said = said[0]["content"].as_str().expect("a text");
+    for words in ["nope: that is no id of a hand-off", "reply 2", "nothing comes after it", "file 1"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert_eq!(graph.state()["status"], "completed");
+}

@@ -14,7 +14,7 @@ use aynig::model::run::{Limits, Mode, RunKind, RunStatus};
 use aynig::model::trace::{Halted, Spent};
 use aynig::model::workspace::WorkspaceStatus;
 use aynig::ops::approvals::asked;
-use aynig::ops::runs::{self, Run, RunId, State};
+use aynig::ops::runs::{self, Run, RunId, Shown};
 use aynig::words::pluralize;
 
 use crate::cli::ui;
@@ -67,7 +67,8 @@ pub(super) fn run(run: &Run) -> String {
 }
 
 /// Prints a run.
-pub(super) fn show(state: &State, directory: &str) {
+pub(super) fn show(shown: &Shown, directory: &str) {
+    let state = &shown.state;
     let run = &state.run;
     let mut rows = vec![
         ("run", run.id.to_string()),
@@ -102,6 +103,10 @@ pub(super) fn show(state: &State, directory: &str) {
             node.summary
         );
         ui::answer(&format!("{}  {}", styled(FAINT, "node     "), ui::sanitize(words.trim_end())));
+        if let Some(why) = shown.waits.get(&node.id) {
+            let words = format!("{}  waits: {}", node.alias, ui::sanitize(why));
+            ui::answer(&format!("{}  {words}", styled(CALL, "         ")));
+        }
         let used = used(&node.limits, &node.spent, true);
         if !used.is_empty() {
             ui::answer(&format!("{}  {}  used: {used}", styled(FAINT, "         "), node.alias));
@@ -181,7 +186,12 @@ pub(super) fn event(seq: u64, event: &Value, aliases: &BTreeMap<String, String>)
     // A patch without words is shown by the names of its fields.
     let fields = event["patch"].as_object().map(|patch| patch.keys().cloned().collect::<Vec<_>>().join(", "));
     let words = WORDS.iter().find_map(|pointer| text(pointer)).map(str::to_owned).or(fields);
-    let words = words.unwrap_or_default();
+    let mut words = words.unwrap_or_default();
+    if text("/type") == Some("turn.status")
+        && let Some(detail) = text("/detail")
+    {
+        words = format!("{words}: {detail}");
+    }
     let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = format!(
         "{}  {}  {}  {}  {}",

@@ -145,7 +145,7 @@ fn show(repo: &Repo, text: &str, json: bool) -> Result<Exit, Error> {
         let run = shown.projection();
         ui::answer_json(&Whole { run, ledger: *head, journal, directory: place });
     } else {
-        lines::show(&shown.state, &place);
+        lines::show(&shown, &place);
     }
     Ok(Exit::Done)
 }

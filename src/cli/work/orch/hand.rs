@@ -17,7 +17,7 @@ use crate::cli::args::{
     Expects, Keeps, OrchArtifactAdd, OrchDone, OrchHandoff, OrchRoster, OrchSpawn, Permits,
 };
 use crate::cli::exit::Exit;
-use crate::cli::ui::{self, FAINT, STRONG, styled};
+use crate::cli::ui::{self, FAINT, styled};
 use crate::cli::work::flow_runs::{found, opened};
 
 /// The longest message of a client, in bytes. A longer one is taken for several, none of which is JSON.
@@ -156,7 +156,7 @@ fn show(roster: &Roster) {
         let status = hold.unwrap_or_else(|| word(json!(row.status)));
         let mut words = format!(
             "{}  {}  {}  {}  {} unread  {}",
-            styled(STRONG, row.alias.as_str()),
+            row.alias,
             row.role,
             row.provider.as_ref().map(|name| name.as_str()).unwrap_or_default(),
             if row.staged { "staged" } else { &status },

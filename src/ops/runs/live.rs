@@ -1,0 +1,71 @@
+//! What the drivers of a graph's nodes say about them: who has a turn now, and why one that is due does not begin.
+//!
+//! Invariant: the ledger changes by operations alone, and has the beginning of no turn. Whoever reads a run lays this over
+//! its state, as the drivers are known here.
+
+use std::collections::BTreeMap;
+
+use bstr::ByteSlice;
+
+use crate::clock;
+use crate::contract::head::{Event, Head};
+use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::lease::Liveness;
+use crate::contract::unable::unable;
+use crate::engine::driver::{Driver, TURN};
+use crate::git::Repo;
+use crate::ledger::Place;
+use crate::model::ids::NodeId;
+use crate::model::node::NodeStatus;
+use crate::model::run::RunKind;
+use crate::model::state::State;
+use crate::ops::settings;
+
+/// Sets the status of nodes whose drivers are leased, and returns what the drivers of others wait for, in words.
+pub(in crate::ops) fn overlay(repo: &Repo, state: &mut State) -> BTreeMap<NodeId, String> {
+    let mut words = BTreeMap::new();
+    let Ok(place) = Place::of(repo, state.run.id, &state.run.decided_by) else { return words };
+    let Ok(settings) = settings::workspace(repo) else { return words };
+    if state.run.kind != RunKind::Graph {
+        return words;
+    }
+    let now = clock::wall_seconds();
+    for node in state.nodes.values_mut() {
+        let branch = Driver::branch_of(&settings.run_prefix, &state.run.slug, node.alias.as_str());
+        let Some(head) = branch.ok().and_then(|branch| known(repo, &place, &branch)) else { continue };
+        let Ok(commit) = repo.commit(head) else { continue };
+        match Head::read(&commit.facts()) {
+            Head::Working(lease) if matches!(lease.liveness(now), Liveness::Live { .. }) => {
+                node.status = NodeStatus::Running;
+            }
+            Head::Ready(event) if event.state.as_str() == TURN && node.inbox_count > 0 => {
+                words.extend(waits(&event).map(|why| (node.id, why)));
+            }
+            Head::Ready(event) if event.state.is_stalled() => {
+                let why = "its turn was cut off; the next `aynig run` carries on";
+                words.insert(node.id, why.to_owned());
+            }
+            Head::Working(_) | Head::Ready(_) | Head::Invalid(_) | Head::Unmanaged => {}
+        }
+    }
+    words
+}
+
+fn known(repo: &Repo, place: &Place, branch: &BranchName) -> Option<CommitId> {
+    let head = match place {
+        Place::Here => repo.branch_head(branch),
+        Place::Remote(remote) => repo.fetched_head(remote, branch),
+    };
+    head.ok().flatten()
+}
+
+/// Why a turn that is due does not begin at once. `None`: it does.
+fn waits(event: &Event) -> Option<String> {
+    if let Some(last) = unable(&event.message.trailers).pop() {
+        return Some(format!("{} cannot do it now: {}", last.runner, last.why));
+    }
+    let subject = event.message.subject.to_str_lossy();
+    let subject = subject.strip_prefix(TURN).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(&subject);
+    let is_due = subject.ends_with("unread item") || subject.ends_with("unread items");
+    (!is_due).then(|| subject.to_owned())
+}
