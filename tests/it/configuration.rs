@@ -233,7 +233,9 @@ fn a_value_of_the_wrong_type_is_named_with_its_file_and_nothing_runs() {
         assert_ne!(output.status.code(), Some(0), "{key}");
         let said = err(&output);
         assert!(said.contains(why), "{key}: {said}");
-        let first = said.lines().next().expect("a line");
+        // A name of a temporary directory may have anything in it.
+        let place = repo.path.to_str().expect("UTF-8");
+        let first = said.lines().next().expect("a line").replace(place, "");
         assert!(name == "role" || first.matches(name).count() == 1, "once is enough: {said}");
         assert!(name == "role" || value.len() < 2 || first.matches(value).count() == 1, "{said}");
         assert_refused(&output, 3, &[&key, value, ".git/config", &format!("git config {key} VALUE")]);
