@@ -32,7 +32,7 @@ pub fn read(start: &Path, file: &Path) -> Result<Vec<u8>, Error> {
     match read {
         Ok(_) => Ok(bytes),
         Err(error) => Err(Error::usage(format!("could not read {}: {error}", file.display()))
-            .hint("name a flow file, or `-` for standard input")),
+            .hint("name a file that is there, or `-` for standard input")),
     }
 }
 

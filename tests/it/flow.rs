@@ -78,7 +78,11 @@ fn a_file_is_read_anywhere_and_from_standard_input() {
     for (name, words) in
         [("none.yaml", "could not read none.yaml: No such file"), (".", "could not read .: ")]
     {
-        assert_refused(&run(&["flow", "check", name], ""), 2, &[words, "hint: name a flow file, or `-`"]);
+        assert_refused(
+            &run(&["flow", "check", name], ""),
+            2,
+            &[words, "hint: name a file that is there, or `-`"],
+        );
     }
     assert_refused(&run(&["flow", "check", "fix.yaml", "--base", "main"], ""), 3, &["repository"]);
 }

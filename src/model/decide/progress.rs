@@ -22,7 +22,7 @@ use crate::model::trace::{Halted, Spent};
 use crate::model::workspace::{Workspace, WorkspaceChange, WorkspacePatch, WorkspaceStatus};
 
 /// The longest summary of a node, in characters.
-const MAX_SUMMARY: usize = 120;
+const MAX_SUMMARY: usize = 240;
 
 /// A turn happens wholly or not at all: only one that completed has read its inbox.
 pub(super) fn end_turn(draft: &mut Draft<'_>, turn: &EndedTurn) -> Result<(), Refusal> {
@@ -72,8 +72,8 @@ pub(super) fn end_turn(draft: &mut Draft<'_>, turn: &EndedTurn) -> Result<(), Re
     }
     draft.push_for(id, Body::TurnEnded(end))?;
     let has_failed = draft.node(id)?.turn.as_ref().is_some_and(|last| last.failures >= TURN_TRIES);
-    // People read there why a node failed.
-    let said = if has_failed { turn.detail.as_deref().or(words) } else { words };
+    // People read there why a turn failed.
+    let said = if turn.status == TurnStatus::Failed { turn.detail.as_deref().or(words) } else { words };
     let summary = said.and_then(|said| said.lines().find(|line| !line.trim().is_empty()));
     let session = turn.session.clone().map(|session_id| Session {
         session_id,
@@ -83,7 +83,7 @@ pub(super) fn end_turn(draft: &mut Draft<'_>, turn: &EndedTurn) -> Result<(), Re
     let node = draft.node(id)?;
     let patch = node.difference(NodePatch {
         status: Some(if has_failed { NodeStatus::Failed } else { NodeStatus::Idle }),
-        summary: summary.map(|line| line.trim().chars().take(MAX_SUMMARY).collect()),
+        summary: summary.map(|line| shortened(line.trim())),
         last_activity_at: Some(draft.op.at),
         session,
         ..NodePatch::default()
@@ -92,6 +92,14 @@ pub(super) fn end_turn(draft: &mut Draft<'_>, turn: &EndedTurn) -> Result<(), Re
     draft.push_for(id, Body::NodePatched(NodePatched { patch }))?;
     waits::has_failed(draft, id)?;
     touch(draft)
+}
+
+/// The beginning of a line, with a sign that it goes on.
+fn shortened(line: &str) -> String {
+    match line.char_indices().nth(MAX_SUMMARY) {
+        None => line.to_owned(),
+        Some(_) => line.chars().take(MAX_SUMMARY - 1).chain(['…']).collect(),
+    }
 }
 
 /// What limits count of a turn. An outage is no turn, and what it used counts.

@@ -531,6 +531,22 @@ fn a_node_fails_after_three_turns_on_its_inbox() {
 }
 
 #[test]
+fn the_summary_of_a_failed_turn_is_its_reason_and_a_cut_is_shown() {
+    let long = format!("the setting {} was added", "x".repeat(300));
+    for (status, detail, expected) in [
+        (TurnStatus::Failed, "it crashed\nand more", "it crashed".to_owned()),
+        (TurnStatus::Completed, "files were put back", "Done: all tests pass.".to_owned()),
+        (TurnStatus::Failed, &long, format!("the setting {}…", "x".repeat(227))),
+    ] {
+        let mut bench = Bench::new();
+        let a = bench.node("a", "implementer");
+        let end = EndedTurn { detail: Some(detail.to_owned()), ..turn(a, 1, status) };
+        bench.run(Command::EndTurn(Box::new(end))).unwrap();
+        assert_eq!(bench.state.nodes[&a].summary, expected);
+    }
+}
+
+#[test]
 fn commands_of_one_operation_happen_together_or_not_at_all() {
     let bench = Bench::new();
     let good = Command::AddNode(Box::new(spec("a", "r")));

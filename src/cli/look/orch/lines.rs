@@ -180,9 +180,11 @@ pub(super) fn aliases(repo: &Repo, run: RunId) -> BTreeMap<String, String> {
 /// An event: its number, time, type, node and text.
 pub(super) fn event(seq: u64, event: &Value, aliases: &BTreeMap<String, String>) -> String {
     let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str);
-    let node =
-        ["/nodeId", "/message/nodeId", "/envelope/toNodeId"].into_iter().find_map(text).unwrap_or_default();
-    let node = aliases.get(node).map_or(node, String::as_str);
+    let alias = |id| aliases.get(id).map_or(id, String::as_str);
+    let node = ["/nodeId", "/message/nodeId"].into_iter().find_map(text).map(|id| alias(id).to_owned());
+    let ends = text("/envelope/fromNodeId").zip(text("/envelope/toNodeId"));
+    let way = ends.map(|(from, to)| format!("{} → {}", alias(from), alias(to)));
+    let node = way.or(node).unwrap_or_default();
     // A patch without words is shown by the names of its fields.
     let fields = event["patch"].as_object().map(|patch| patch.keys().cloned().collect::<Vec<_>>().join(", "));
     let words = WORDS.iter().find_map(|pointer| text(pointer)).map(str::to_owned).or(fields);
@@ -198,7 +200,7 @@ pub(super) fn event(seq: u64, event: &Value, aliases: &BTreeMap<String, String>)
         styled(FAINT, format!("{seq:6}")),
         styled(FAINT, ui::sanitize(text("/ts").unwrap_or_default())),
         ui::sanitize(text("/type").unwrap_or_default()),
-        ui::sanitize(node),
+        ui::sanitize(&node),
         cut(&ui::sanitize(&words), TEXT)
     );
     colour_if(line.trim_end(), coloured())
