@@ -34,7 +34,11 @@ pub fn answer(line: &[u8], list: &List<'_>, call: &Call<'_>) -> Option<String> {
         let id = id.cloned().unwrap_or_default();
         return (!is_answer).then(|| failed(&id, NO_REQUEST, "a message names its method"));
     };
-    let id = id?;
+    let Some(id) = id else {
+        // Without an id it is a notice, which has no answer.
+        let is_wrong = message.get("id").is_some_and(|id| !id.is_null());
+        return is_wrong.then(|| failed(&Value::Null, NO_REQUEST, "an id is a text or a number"));
+    };
     let params = message.get("params").unwrap_or(&Value::Null);
     Some(match method {
         "initialize" => {
@@ -135,6 +139,7 @@ mod tests {
             (r#"{"id":1,"method":"tools/call"}"#, "/error/code", json!(WRONG_PARAMS)),
             (r#"{"id":1,"method":"resources/list"}"#, "/error/code", json!(NO_METHOD)),
             (r#"{"id":1}"#, "/error/code", json!(NO_REQUEST)),
+            (r#"{"id":{"a":1},"method":"ping"}"#, "/error/code", json!(NO_REQUEST)),
             ("[]", "/error/code", json!(NO_REQUEST)),
             ("{", "/error/code", json!(NO_JSON)),
         ] {
