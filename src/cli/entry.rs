@@ -193,23 +193,25 @@ fn usage(mut error: clap::Error) -> ExitCode {
     ended(Ok(Exit::Done))
 }
 
-/// Suggests the subcommand that is one slip away. Clap itself suggests none for `rnu`, and `logs` for `lgo`.
+/// Suggests the subcommand that is one slip away, or one level below. Clap itself suggests none for `rnu`, and `logs` for `lgo`.
 fn suggest(error: &mut clap::Error) {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return };
     let mut command = Arguments::command();
-    let of_flow = command.find_subcommand("flow").and_then(|flow| flow.find_subcommand(word));
-    let of_flow = of_flow.filter(|verb| !verb.is_hide_set()).map(|verb| format!("flow {}", verb.get_name()));
-    let root = command.get_name().to_owned();
     for argument in std::env::args_os().skip(1) {
         if let Some(inner) = command.find_subcommand(argument) {
             command = inner.clone();
         }
     }
-    let shown = command.get_subcommands().filter(|one| !one.is_hide_set());
-    if let Some(near) = of_flow.filter(|_| command.get_name() == root) {
-        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![near]));
-    } else if let Some(near) = one_slip(word, shown.map(|one| one.get_name())) {
-        let near = ContextValue::Strings(vec![near.to_owned()]);
-        error.insert(ContextKind::SuggestedSubcommand, near);
+    let shown = || command.get_subcommands().filter(|one| !one.is_hide_set());
+    let below = shown().filter_map(|one| {
+        let verb = one.find_subcommand(word).filter(|verb| !verb.is_hide_set())?;
+        Some(format!("{} {}", one.get_name(), verb.get_name()))
+    });
+    let mut near: Vec<String> = below.collect();
+    if near.is_empty() {
+        near.extend(one_slip(word, shown().map(|one| one.get_name())).map(str::to_owned));
+    }
+    if !near.is_empty() {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(near));
     }
 }

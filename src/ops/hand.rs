@@ -110,12 +110,21 @@ pub fn hand_off(engine: &Engine<'_>, letter: &Letter<'_>) -> Result<Staged, Erro
     Ok(engine.stage(&ledger, (own.1, own.2), Act::Handoff { to: alias(letter.to)?, payload })?)
 }
 
-/// Stages the end of the run.
-pub fn done(engine: &Engine<'_>, message: Option<&str>) -> Result<Staged, Error> {
+/// Stages the end of the run. With it come words about the items that nobody will read then.
+pub fn done(engine: &Engine<'_>, message: Option<&str>) -> Result<(Staged, Option<String>), Error> {
     let (run, node, turn) = own_turn("a person ends a run with `aynig orch run complete RUN`")?;
     let ledger = Ledger::open(engine.repo, run)?;
     let act = Act::Done { message: message.map(str::to_owned), finding: Finding::Accepted };
-    Ok(engine.stage(&ledger, (node, turn), act)?)
+    let staged = engine.stage(&ledger, (node, turn), act)?;
+    let (state, _) = engine.staged(&ledger, (node, turn))?;
+    let others = state.nodes.values().filter(|other| other.id != node);
+    let unread = others.filter(|other| !state.inbox(other.id).is_empty());
+    let names: Vec<&str> = unread.map(|other| other.alias.as_str()).collect();
+    let note = (!names.is_empty()).then(|| {
+        let names = names.join(", ");
+        format!("the run ends with unread items of {names}; they are read only if a person resumes it")
+    });
+    Ok((staged, note))
 }
 
 fn structured(text: &str) -> Result<Map<String, Value>, Error> {

@@ -51,6 +51,9 @@ fn all_faults_are_told_at_once_with_their_positions() {
     assert!(lines[1].contains(": fault: this step has no `opcode`; add `opcode:`"), "{lines:?}");
     assert!(err(&bad).contains("bad.yaml: 2 faults, 0 warnings"), "{}", err(&bad));
     assert_eq!(err(&repo.aynig(["flow", "check", "-q", "bad.yaml"])), "");
+    repo.write("pair.yaml", "nodes:\n  - { alias: a, role: implementer, provider: custom }\n");
+    let graph = err(&repo.aynig(["flow", "check", "pair.yaml"]));
+    assert!(graph.contains("it is a graph: `aynig orch check pair.yaml`"), "{graph}");
     repo.write("odd.yaml", "a: \u{202e}b\nx\u{202e}: 1\n");
     assert!(!out(&repo.aynig(["flow", "check", "odd.yaml"])).contains('\u{202e}'));
 }

@@ -111,6 +111,8 @@ pub(crate) enum OrchRunVerb {
 
 /// `aynig orch run set`.
 #[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("settings").multiple(true).required(true)
+    .args(["label", "mode", "global_mode", "limits", "done_when"])))]
 pub(crate) struct OrchRunSet {
     /// The run
     #[arg(value_name = "RUN")]

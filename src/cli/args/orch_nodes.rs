@@ -60,6 +60,9 @@ pub(crate) struct OrchNodeAdd {
 
 /// `aynig orch node set`.
 #[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("wanted").multiple(true).required(true).args([
+    "role", "provider", "label", "model", "permissions", "management_approval", "edge_management", "capabilities", "limits",
+])))]
 pub(crate) struct OrchNodeSet {
     /// The node
     #[command(flatten)]

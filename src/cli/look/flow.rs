@@ -14,7 +14,8 @@ use aynig::ops::app::{App, Process};
 use aynig::ops::error::Error;
 use aynig::ops::flow::{against_base, read, uncommitted, unreported};
 use aynig::ops::{engine, runs};
-use aynig::words::pluralize;
+use aynig::orch;
+use aynig::words::{pluralize, shell_quote};
 
 use super::flow_runs;
 use crate::cli::args::{Flow, FlowCheck, FlowGraph, FlowVerb, Format};
@@ -124,6 +125,9 @@ fn check(process: &Process, options: &FlowCheck) -> Result<Exit, Error> {
         let steps = pluralize(flow.map_or(0, |flow| flow.steps.len()), "step");
         format!("{}  {}: {steps}, {warnings}{here}", styled(GOOD, "ok"), ui::sanitize(&name))
     });
+    if faults > 0 && orch::read::check(&bytes).graph.is_some() {
+        ui::remark(&format!("it is a graph: `aynig orch check {}`", shell_quote(&name)));
+    }
     Ok(exit)
 }
 

@@ -65,7 +65,8 @@ impl Engine<'_> {
         Ok(astray)
     }
 
-    /// The drivers that a person starts by these commands, and that are not where the ledger says.
+    /// The drivers of nodes that a person starts or changes by these commands, as far as they are not where the ledger says.
+    /// A host that could not run a node's provider parked its driver: another provider is tried at once.
     pub(super) fn started<'d>(
         &'d self,
         ledger: &Ledger<'_>,
@@ -75,7 +76,7 @@ impl Engine<'_> {
     ) -> Result<Vec<Move<'d>>, Refusal> {
         let mut more = Vec::new();
         let started = commands.iter().filter_map(|command| match command {
-            Command::SteerNode(id, Steer::Start) => Some(*id),
+            Command::SteerNode(id, Steer::Start) | Command::SetNode(id, _) => Some(*id),
             _ => None,
         });
         for id in started {

@@ -163,8 +163,7 @@ pub fn call(engine: &Engine<'_>, name: &str, arguments: Map<String, Value>) -> C
         "edge_add" => read(given).and_then(|EdgeAdd { from, to }| acted(hand::add_edge(engine, &from, &to)?)),
         "artifact_add" => read(given).and_then(|given| add_artifact(engine, &given)),
         "roster" => read(given).and_then(|Nothing {}| Ok(json!(hand::roster(engine, None)?).to_string())),
-        "done" => read(given)
-            .and_then(|Done { message }| Ok(staged(&json!(hand::done(engine, message.as_deref())?.number)))),
+        "done" => read(given).and_then(|given| end(engine, &given)),
         _ => return None,
     };
     Some(done.map_err(|Error { message, hints, .. }| {
@@ -178,6 +177,12 @@ fn read<T: DeserializeOwned>(arguments: Value) -> Result<T, Error> {
 
 fn staged(id: &Value) -> String {
     json!({ "id": id, "staged": true }).to_string()
+}
+
+fn end(engine: &Engine<'_>, given: &Done) -> Result<String, Error> {
+    let (done, note) = hand::done(engine, given.message.as_deref())?;
+    let Some(note) = note else { return Ok(staged(&json!(done.number))) };
+    Ok(json!({ "id": done.number, "staged": true, "note": note }).to_string())
 }
 
 fn acted(acted: Acted) -> Result<String, Error> {

@@ -83,6 +83,14 @@ fn a_pause_or_a_stop_ends_a_turn_on_another_host() {
         graph.ok(&["run", verb, "RUN"]);
         assert!(runner.wait().expect("it ends").success());
         assert_eq!(graph.turns(), ["a interrupted"], "{verb}");
+        let events = graph.events(&["run.patch", "turn.status"]);
+        let [.., asked, ended] = events.as_slice() else { panic!("two events: {events:?}") };
+        let at = |event: &Value| {
+            let text = event["ts"].as_str().expect("a time");
+            aynig::model::time::Timestamp::parse(text).expect("a time").millis()
+        };
+        // It is five seconds at most; a busy machine has more. Without a word to that host it would be the length of a lease.
+        assert!(at(ended) - at(asked) < 15_000, "{verb}: {events:?}");
         assert_eq!(graph.state()["status"], status);
         let (driver, format) =
             (format!("run/{}/a", graph.slug), "--format=%(trailers:key=dwp-state,valueonly)");

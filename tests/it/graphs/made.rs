@@ -162,9 +162,9 @@ fn an_alias_is_made_from_the_label() {
         ];
         err(&graph.orch(&words))
     };
-    assert!(add("Ada Lovelace").contains("its alias is ada-lovelace"));
+    assert!(add("Ada Lovelace").contains("node ada-lovelace is made; "));
     let said = add("Ada Lovelace");
-    assert!(said.contains("its alias is ada-lovelace-2"), "{said}");
+    assert!(said.contains("node ada-lovelace-2 is made; "), "{said}");
     assert!(said.contains("role x has no text: .aynig/templates/x.md"), "{said}");
     let refused = graph.orch(&["node", "add", "RUN", "--role", "x", "--provider", "scripted"]);
     assert_eq!(refused.status.code(), Some(2));

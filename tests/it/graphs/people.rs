@@ -55,7 +55,8 @@ fn a_stopped_node_begins_no_turn_until_it_is_started() {
     graph.drain();
     assert_eq!(graph.turns(), ["a interrupted", "a completed"]);
     graph.assert_read_once(0);
-    assert!(err(&graph.orch(&["node", "start", "RUN", "a"])).contains("is so already"));
+    let again = err(&graph.orch(&["node", "start", "RUN", "a"]));
+    assert!(again.contains("a may take turns already; `aynig run`"), "{again}");
     graph.ok(&["doctor", "RUN"]);
 }
 
@@ -201,6 +202,8 @@ fn the_next_turn_has_the_new_settings() {
     assert_eq!(graph.turns(), ["a completed"]);
     let files = graph.repo.git(["ls-tree", "--name-only", &format!("work/{}/a", graph.slug)]);
     assert!(!files.contains("code"), "it may write no code any more: {files}");
+    let nothing = graph.orch(&["node", "set", "RUN", "a"]);
+    assert_eq!(nothing.status.code(), Some(2), "{}", err(&nothing));
     for wrong in ["writeCode", "writeCode=no", "fly=true"] {
         let refused = graph.orch(&["node", "set", "RUN", "a", "--capability", wrong]);
         assert_eq!(refused.status.code(), Some(2), "{wrong}");
@@ -208,15 +211,30 @@ fn the_next_turn_has_the_new_settings() {
     }
 }
 
+/// CONTRACT 22.9
+#[test]
+fn a_node_goes_on_at_once_with_a_provider_that_is_here() {
+    let graph = Graph::new("echo done", &["a"]);
+    graph.ok(&["node", "set", "RUN", "a", "--provider", "nobody"]);
+    graph.ok(&["chat", "RUN", "a", "Write it."]);
+    graph.drain();
+    assert!(graph.turns().is_empty(), "this host has no such provider");
+    let said = err(&graph.orch(&["node", "set", "RUN", "a", "--provider", "scripted"]));
+    assert!(said.contains("a has it from its next turn on; `aynig run`"), "{said}");
+    graph.drain();
+    assert_eq!(graph.turns(), ["a completed"]);
+    graph.ok(&["doctor", "RUN"]);
+}
+
 /// CONTRACT 20.32, 22.9
 #[test]
 fn an_agent_steers_no_node() {
     let script = r#"
-for verb in set stop interrupt reset remove; do
-    "$AYNIG_BIN" orch node $verb "$AYNIG_ORCH_RUN" b 2>&1; echo "$verb $?"
+for verb in "set --label x" stop interrupt reset remove; do
+    "$AYNIG_BIN" orch node $verb "$AYNIG_ORCH_RUN" b 2>&1; echo "${verb%% *} $?"
 done >said
-for verb in set complete delete; do
-    "$AYNIG_BIN" orch run $verb "$AYNIG_ORCH_RUN" 2>&1; echo "run-$verb $?"
+for verb in "set --label x" complete delete; do
+    "$AYNIG_BIN" orch run $verb "$AYNIG_ORCH_RUN" 2>&1; echo "run-${verb%% *} $?"
 done >>said
 "$AYNIG_BIN" orch edge remove "$AYNIG_ORCH_RUN" 0 >>said 2>&1; echo "edge $?" >>said
 echo done"#;
@@ -229,6 +247,7 @@ echo done"#;
     {
         assert!(said.lines().any(|line| line == format!("{verb} 2")), "{verb}: {said}");
     }
+    assert!(!said.contains("Usage:"), "the words are well-formed, and refused below a turn: {said}");
     assert_eq!(graph.state()["nodes"].as_object().expect("nodes").len(), 2);
     assert!(graph.node("b")["hold"].is_null());
 }
@@ -243,6 +262,7 @@ fn a_run_is_changed_completed_and_deleted() {
     assert_eq!((&state["label"], &state["globalMode"]), (&"New".into(), &"PLANNING".into()));
     assert!(err(&graph.orch(&set)).contains("is so already"));
     assert_eq!(graph.events(&["run.mode"]).len(), 1);
+    assert_eq!(graph.orch(&["run", "set", "RUN"]).status.code(), Some(2), "there is nothing to set");
     graph.ok(&["run", "set", "RUN", "--global-mode", "IMPLEMENTATION"]);
     graph.ok(&["chat", "RUN", "a", "Write it."]);
     let mut runner = live(&graph.repo);
@@ -309,7 +329,8 @@ fn a_message_that_misses_its_text_goes_to_nobody() {
 #[test]
 fn an_agent_hears_at_once_what_cannot_be_staged() {
     let script = r#""$AYNIG_BIN" orch handoff --to b --message x --reply-to nope 2>&1; echo "reply $?"
-"$AYNIG_BIN" orch done >/dev/null
+"$AYNIG_BIN" orch handoff --to b --message x >/dev/null
+"$AYNIG_BIN" orch done 2>&1 >/dev/null
 echo x >file
 "$AYNIG_BIN" orch artifact add file 2>&1; echo "file $?""#;
     let graph = Graph::new(script, &["a", "b"]);
@@ -318,7 +339,13 @@ echo x >file
     graph.drain();
     let said = graph.events(&["message.assistant.final"]);
     let said = said[0]["content"].as_str().expect("a text");
-    for words in ["nope: that is no id of a hand-off", "reply 2", "nothing comes after it", "file 1"] {
+    for words in [
+        "nope: that is no id of a hand-off",
+        "reply 2",
+        "unread items of b;",
+        "nothing comes after it",
+        "file 1",
+    ] {
         assert!(said.contains(words), "{words}: {said}");
     }
     assert_eq!(graph.state()["status"], "completed");

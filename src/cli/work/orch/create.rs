@@ -127,7 +127,11 @@ pub(super) fn edge(
         label: options.label.as_deref(),
         bidirectional: options.bidirectional,
     };
-    changed(&graphs::add_edge(&opened(app, repo)?, run, &edge)?, json)
+    changed(
+        &graphs::add_edge(&opened(app, repo)?, run, &edge)?,
+        &format!("{from} may hand work to {to}"),
+        json,
+    )
 }
 
 /// Stages an edge of an agent, which names no run. What the edge carries follows from the roles.

@@ -47,7 +47,8 @@ pub(super) fn hand_off(app: &App, options: &OrchHandoff) -> Result<Exit, Error> 
 /// `aynig orch done`.
 pub(super) fn done(app: &App, options: &OrchDone) -> Result<Exit, Error> {
     let message = options.message.as_deref().map(hand::text_of).transpose()?;
-    let staged = hand::done(&opened(app, &app.repo())?, message.as_deref())?;
+    let (staged, note) = hand::done(&opened(app, &app.repo())?, message.as_deref())?;
+    note.iter().for_each(|note| ui::remark(note));
     Ok(is_staged(&json!(staged.number)))
 }
 

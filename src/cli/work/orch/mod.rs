@@ -10,7 +10,7 @@ use serde_json::json;
 use aynig::git::Repo;
 use aynig::model::approval::Always;
 use aynig::model::decide::Decided;
-use aynig::model::run::{GlobalMode, Mode, RunStatus};
+use aynig::model::run::{GlobalMode, Mode, Run, RunStatus};
 use aynig::ops::app::App;
 use aynig::ops::approvals;
 use aynig::ops::error::Error;
@@ -50,7 +50,7 @@ pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
             OrchRunVerb::Complete(one) => status(app, &repo, (&one.run_name, json), RunStatus::Completed),
             OrchRunVerb::Set(options) => {
                 let run = found(&repo, &options.run_name)?;
-                changed(&graph_runs::set(&engine()?, run, &settings(options))?, json)
+                changed(&graph_runs::set(&engine()?, run, &settings(options))?, "the run is changed", json)
             }
             OrchRunVerb::Delete(one) => delete(app, &repo, &one.run_name, json),
         },
@@ -62,7 +62,7 @@ pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
             },
             OrchEdgeVerb::Remove(options) => {
                 let run = found(&repo, &options.run_name)?;
-                changed(&graphs::remove_edge(&engine()?, run, &options.edge)?, json)
+                changed(&graphs::remove_edge(&engine()?, run, &options.edge)?, "the edge is removed", json)
             }
         },
         OrchVerb::Chat(options) => chat(app, &repo, options, json),
@@ -85,15 +85,16 @@ pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
                 Some(always) => approvals::grant(&engine()?, &one.id, always),
                 None => approvals::approve(&engine()?, &one.id, one.args.as_deref()),
             };
-            changed(&answered?, json)
+            let what = if always.is_some() { "granted, also from now on" } else { "granted" };
+            changed(&answered?, what, json)
         }
         OrchVerb::Revoke(one) => {
             asked(&repo)?;
-            changed(&approvals::revoke(&engine()?, &one.id)?, json)
+            changed(&approvals::revoke(&engine()?, &one.id)?, "it is asked for again from now on", json)
         }
         OrchVerb::Deny(one) => {
             asked(&repo)?;
-            changed(&approvals::deny(&engine()?, &one.id, &one.reason)?, json)
+            changed(&approvals::deny(&engine()?, &one.id, &one.reason)?, "denied", json)
         }
         OrchVerb::Approvals(_)
         | OrchVerb::Template(_)
@@ -142,7 +143,7 @@ fn delete(app: &App, repo: &Repo, named: &str, json: bool) -> Result<Exit, Error
 
 fn status(app: &App, repo: &Repo, (named, json): (&str, bool), to: RunStatus) -> Result<Exit, Error> {
     let run = found(repo, named)?;
-    changed(&graphs::set_status(&opened(app, repo)?, run, to)?, json)
+    changed(&graphs::set_status(&opened(app, repo)?, run, to)?, "", json)
 }
 
 fn chat(app: &App, repo: &Repo, options: &OrchChat, json: bool) -> Result<Exit, Error> {
@@ -151,11 +152,15 @@ fn chat(app: &App, repo: &Repo, options: &OrchChat, json: bool) -> Result<Exit, 
         words => (None, words.first().map(String::as_str).unwrap_or_default()),
     };
     let run = found(repo, &options.run_name)?;
-    changed(&graphs::chat(&opened(app, repo)?, run, to, (text, options.interrupt))?, json)
+    changed(
+        &graphs::chat(&opened(app, repo)?, run, to, (text, options.interrupt))?,
+        "the message is in the inbox",
+        json,
+    )
 }
 
-/// Prints the run after an operation.
-fn changed(decided: &Decided, json: bool) -> Result<Exit, Error> {
+/// Prints what an operation changed, if it is not the status of the run, and the next step.
+fn changed(decided: &Decided, what: &str, json: bool) -> Result<Exit, Error> {
     let run = &decided.state.run;
     let is_changed = !decided.events.is_empty();
     if json {
@@ -163,16 +168,10 @@ fn changed(decided: &Decided, json: bool) -> Result<Exit, Error> {
         ui::answer_json(&json!({ "runId": id, "slug": run.slug, "status": status, "changed": is_changed }));
         return Ok(Exit::Done);
     }
-    if !is_changed {
-        ui::remark(&format!("run {} is so already", run.slug));
-    } else if run.status.is_ended() {
-        ui::remark(&format!("run {} is {}", run.slug, run.status.word()));
+    if is_changed {
+        ui::remark(&after(run, what));
     } else {
-        let next = match run.status {
-            RunStatus::Paused => format!("`aynig orch run resume {}` lets it go on", run.slug),
-            _ => "`aynig run` carries out its turns".to_owned(),
-        };
-        ui::remark(&format!("run {} is {}; {next}", run.slug, run.status.word()));
+        ui::remark(&format!("run {} is so already", run.slug));
     }
     if is_changed
         && run.mode == Mode::Auto
@@ -182,4 +181,18 @@ fn changed(decided: &Decided, json: bool) -> Result<Exit, Error> {
         ui::remark(&nobody_goes_on(&run.slug));
     }
     Ok(Exit::Done)
+}
+
+/// What was changed, and what carries the run on.
+fn after(run: &Run, what: &str) -> String {
+    let slug = &run.slug;
+    let is = format!("run {slug} is {}", run.status.word());
+    let what = if what.is_empty() { is.clone() } else { what.to_owned() };
+    match run.status {
+        RunStatus::Paused if what == is => format!("{is}; `aynig orch run resume {slug}` lets it go on"),
+        RunStatus::Paused => format!("{what}; {is}: `aynig orch run resume {slug}` lets it go on"),
+        status if status.is_ended() && what == is => is,
+        status if status.is_ended() => format!("{what}; {is}"),
+        _ => format!("{what}; `aynig run` carries out the turns of run {slug}"),
+    }
 }

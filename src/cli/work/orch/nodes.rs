@@ -29,18 +29,23 @@ pub(super) fn run(app: &App, repo: &Repo, node: &OrchNode, json: bool) -> Result
                 ui::remark(&no_text(&options.role));
             }
             added.lacks.iter().for_each(|words| warn(words));
-            if options.alias.is_none() && !json {
-                ui::remark(&format!("its alias is {}", added.alias));
-            }
-            changed(&added.decided, json)
+            changed(&added.decided, &format!("node {} is made", added.alias), json)
         }
         OrchNodeVerb::Set(options) => {
             let run = found(repo, &options.one.run_name)?;
             let mut settings = settings(&options.settings);
             (settings.role, settings.provider) = (options.role.as_deref(), options.provider.as_deref());
-            changed(&nodes::set(&opened(app, repo)?, run, &options.one.alias, &settings)?, json)
+            let decided = nodes::set(&opened(app, repo)?, run, &options.one.alias, &settings)?;
+            changed(&decided, &format!("{} has it from its next turn on", options.one.alias), json)
         }
-        OrchNodeVerb::Start(one) => changed(&steer(app, repo, one, Steer::Start)?, json),
+        OrchNodeVerb::Start(one) => {
+            let decided = steer(app, repo, one, Steer::Start)?;
+            if decided.events.is_empty() && !json {
+                ui::remark(&format!("{} may take turns already; `aynig run` carries them out", one.alias));
+                return Ok(Exit::Done);
+            }
+            changed(&decided, &format!("{} may take turns", one.alias), json)
+        }
         OrchNodeVerb::Stop(one) => {
             let decided = steer(app, repo, one, Steer::Stop)?;
             rests(&decided, (one, json), "is stopped")
@@ -52,7 +57,7 @@ pub(super) fn run(app: &App, repo: &Repo, node: &OrchNode, json: bool) -> Result
         OrchNodeVerb::Reset(one) => {
             let decided = steer(app, repo, one, Steer::Reset)?;
             if json || decided.events.is_empty() {
-                return changed(&decided, json);
+                return changed(&decided, "", json);
             }
             ui::remark(&format!("the next turn of {} begins a new session", one.alias));
             Ok(Exit::Done)
@@ -91,7 +96,7 @@ fn steer(app: &App, repo: &Repo, one: &OneNode, steer: Steer) -> Result<Decided,
 /// Prints that a node rests.
 fn rests(decided: &Decided, (one, json): (&OneNode, bool), how: &str) -> Result<Exit, Error> {
     if json || decided.events.is_empty() {
-        return changed(decided, json);
+        return changed(decided, "", json);
     }
     let (slug, alias) = (&decided.state.run.slug, &one.alias);
     ui::remark(&format!("{alias} {how}; `aynig orch node start {slug} {alias}` lets it go on"));
@@ -114,5 +119,5 @@ fn remove(app: &App, repo: &Repo, one: &OneNode, json: bool) -> Result<Exit, Err
             }
         }
     }
-    changed(&removed.decided, json)
+    changed(&removed.decided, &format!("node {} is removed", one.alias), json)
 }
