@@ -117,6 +117,17 @@ impl Side {
         sample
     }
 
+    /// From the end of a step of the shell loop (its patch is written) to the next agent: the next state, the lease, the start.
+    pub(super) fn taken(&self, steps: usize) -> f64 {
+        let files = self.repository.join("plain-files");
+        let ended = (1..steps).map(|step| {
+            let patch = files.join(step.to_string()).join("workspace.diff");
+            let at = patch.metadata().and_then(|file| file.modified()).expect("it was written");
+            at.duration_since(UNIX_EPOCH).expect("a time").as_secs_f64() * 1000.0
+        });
+        median(ended.zip(&self.times()[1..]).map(|(ended, next)| next[0] - ended))
+    }
+
     pub(super) fn connections(&self) -> Option<usize> {
         let calls = std::fs::read_to_string(self.connections.as_ref()?).expect("it was talked to");
         Some(calls.lines().count())
