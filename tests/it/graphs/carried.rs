@@ -87,6 +87,35 @@ fn work_that_conflicts_is_not_merged() {
     graph.assert_read_once(0);
 }
 
+/// What an agent names beside its own work is a text: a commit that it made past its work branch, and the tip of another branch.
+/// CONTRACT 22.40
+#[test]
+fn a_commit_of_no_work_branch_of_the_run_is_not_merged() {
+    let script = r#"
+case $prompt in
+*"the agent a "*)
+    blob=$(echo planted | git hash-object -w --stdin)
+    tree=$(printf '100644 blob %s\tplanted\n' "$blob" | git mktree)
+    made=$(git commit-tree -p HEAD -m planted "$tree")
+    "$AYNIG_BIN" orch handoff --to b --message "look" --artifact "git:$made" \
+        --artifact "git:$(git rev-parse refs/heads/private)" >/dev/null || exit 9 ;;
+*) printf '%s\n' "$prompt" >>../../prompts; ls >>../../seen ;;
+esac
+echo done"#;
+    let graph = Graph::new(script, &["a", "b"]);
+    let empty = graph.repo.git(["hash-object", "-t", "tree", "/dev/null"]);
+    let private = graph.repo.git(["commit-tree", "-p", "HEAD", "-m", "private", empty.trim()]);
+    graph.repo.git(["branch", "private", private.trim()]);
+    graph.ok(&["edge", "add", "RUN", "a", "b"]);
+    graph.ok(&["chat", "RUN", "a", "Plant it."]);
+    graph.drain();
+    assert_eq!(graph.turns(), ["a completed", "b completed"]);
+    let prompt = beside(&graph, "prompts");
+    assert_eq!(prompt.matches("they are on no work branch of this run").count(), 2, "{prompt}");
+    assert!(!beside(&graph, "seen").contains("planted"), "{}", beside(&graph, "seen"));
+    assert!(!has(&graph, "b", private.trim()));
+}
+
 /// CONTRACT 22.40
 #[test]
 fn work_of_another_host_is_merged() {
