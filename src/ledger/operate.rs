@@ -244,7 +244,8 @@ impl<'r> Ledger<'r> {
         self.refresh()
     }
 
-    pub(super) fn reread(&mut self) -> Result<(), LedgerError> {
+    /// Reads what this repository knows of the ledger: its own operations are in it.
+    pub(crate) fn reread(&mut self) -> Result<(), LedgerError> {
         let name = ledger_ref(self.run);
         let now = self.repo.read_ref(name.as_str().into())?;
         let now = now.ok_or_else(|| archive::missing(self.repo, self.run))?;

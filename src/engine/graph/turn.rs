@@ -125,8 +125,8 @@ impl Engine<'_> {
         self.record_lost_turns(ledger, of)?;
         let started = now()?;
         let context = self.workspaces.of_run(run.id, run.slug.as_str(), name)?;
-        // The workspace may have been made just now.
-        ledger.refresh()?;
+        // The workspace may have been made just now, by this host.
+        ledger.reread()?;
         let context = self.salvage(ledger, Some(&of.attempt.id), context)?;
         let (before, mut repairs, outside) = match self.workspaces.snapshot_before_step(&context, None)? {
             Begun::Ready(begun) => *begun,
