@@ -79,6 +79,7 @@ pub mod start;
 mod stirred;
 pub mod validation;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -138,6 +139,8 @@ pub struct Engine<'a> {
     pub program: PathBuf,
     /// Ends the programs of a step if this process is killed.
     pub watchdog: Watchdog,
+    /// The id of the next operation, for a client that may ask for it twice.
+    pub op: Cell<Option<OpId>>,
     /// Ends a step early.
     pub stop: Stop,
     /// Tells the user something at once.
@@ -173,7 +176,7 @@ impl Engine<'_> {
     }
 
     pub(crate) fn op_by(&self, by: By) -> Result<Op, Refusal> {
-        Ok(Op { id: OpId::random(), at: now()?, by })
+        Ok(Op { id: self.op.take().unwrap_or_else(OpId::random), at: now()?, by })
     }
 
     /// The directory of a run on this host.

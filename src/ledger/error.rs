@@ -7,7 +7,7 @@ use crate::contract::layout::RUNS;
 use crate::git::remote::RemoteError;
 use crate::git::worktrees::error::WorktreeError;
 use crate::git::{CommitError, RefError, Unmoved};
-use crate::model::decide::Refusal;
+use crate::model::decide::{Refusal, RefusalKind};
 use crate::model::ids::{OpId, RunId, Slug};
 
 /// What is wrong with a commit that a program of a step wrote.
@@ -220,6 +220,15 @@ pub enum LedgerError {
 }
 
 impl LedgerError {
+    /// What a rule of the model calls it, for programs. `None`: no rule refused it.
+    #[must_use]
+    pub fn rule(&self) -> Option<(RefusalKind, &'static str)> {
+        match self {
+            Self::Refused(refusal) => Some(refusal.code()),
+            _ => None,
+        }
+    }
+
     /// What helps against a ledger that is damaged or was set back, as a sentence.
     #[must_use]
     pub fn mends(&self) -> Option<String> {

@@ -28,7 +28,7 @@ use crate::git::remote::{PATIENCE, RemoteError};
 use crate::git::{RefChange, RefError, Repo, Swap, Together};
 use crate::model::decide::{Command, Decided, NewRun, Op, Rules, begin, decide};
 use crate::model::event::{Body, Event, MAX_LINE};
-use crate::model::ids::{ApprovalId, RunId};
+use crate::model::ids::{ApprovalId, OpId, RunId};
 use crate::model::state::State;
 
 /// How many races an operation may lose.
@@ -451,7 +451,7 @@ impl<'r> Ledger<'r> {
 
     /// The commit of an earlier operation with this id, among the newest.
     #[must_use]
-    pub fn find(&self, op: crate::model::ids::OpId) -> Option<CommitId> {
+    pub fn find(&self, op: OpId) -> Option<CommitId> {
         let history = self.repo.history(self.tip.id).take(REMEMBERED);
         let mut commits = history.map_while(Result::ok);
         commits.find(|commit| message::op_of(&commit.message) == Some(op)).map(|commit| commit.id)

@@ -76,6 +76,12 @@ impl OpId {
         Self(Uuid::new_v4())
     }
 
+    /// The id of the operation on a run that a client knows by this key.
+    #[must_use]
+    pub fn of_key(run: RunId, key: &str) -> Self {
+        Self(Uuid::new_v5(&run.0, key.as_bytes()))
+    }
+
     /// The id for the `number`-th thing of this kind that the operation makes.
     #[must_use]
     pub fn derive<Id: From<Uuid>>(self, kind: &str, number: usize) -> Id {

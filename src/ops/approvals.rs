@@ -13,7 +13,7 @@ use crate::model::decide::{Command, Decided};
 use crate::model::ids::{ApprovalId, RunId, Slug};
 use crate::model::run::RunKind;
 
-use super::error::Error;
+use super::error::{Error, Kind};
 use super::inside::persons_only;
 use super::runs;
 
@@ -76,7 +76,7 @@ pub fn list(repo: &Repo, which: Which) -> Result<Vec<Asked>, Error> {
 pub fn approve(engine: &Engine<'_>, named: &str, args: Option<&str>) -> Result<Decided, Error> {
     let modified_args = args.map(arguments).transpose()?;
     let status = if modified_args.is_some() { Answer::Modified } else { Answer::Approved };
-    answer(engine, named, Resolution { status, modified_args, reason: None })
+    resolve(engine, named, Resolution { status, modified_args, reason: None })
 }
 
 /// Lets a tool run, now and for good: the calls that are like this one, or all calls of the tool.
@@ -92,10 +92,11 @@ pub fn revoke(engine: &Engine<'_>, named: &str) -> Result<Decided, Error> {
 /// Denies a tool. The agent reads the reason.
 pub fn deny(engine: &Engine<'_>, named: &str, reason: &str) -> Result<Decided, Error> {
     let reason = Some(reason.to_owned());
-    answer(engine, named, Resolution { status: Answer::Denied, modified_args: None, reason })
+    resolve(engine, named, Resolution { status: Answer::Denied, modified_args: None, reason })
 }
 
-fn answer(engine: &Engine<'_>, named: &str, resolution: Resolution) -> Result<Decided, Error> {
+/// Answers a request.
+pub fn resolve(engine: &Engine<'_>, named: &str, resolution: Resolution) -> Result<Decided, Error> {
     operate(engine, named, &|approval| Command::Answer { approval, resolution: resolution.clone() })
 }
 
@@ -124,12 +125,13 @@ pub fn asked(tool: &Tool) -> String {
 }
 
 /// The request that is meant by its id, or by the beginning of it.
-fn find(repo: &Repo, named: &str) -> Result<Asked, Error> {
+pub fn find(repo: &Repo, named: &str) -> Result<Asked, Error> {
     let named = named.to_ascii_lowercase();
     let all = list(repo, Which::All)?.into_iter();
     let mut meant: Vec<Asked> = all.filter(|one| one.approval.id.to_string().starts_with(&named)).collect();
     let (Some(asked), false) = (meant.pop(), named.is_empty()) else {
-        return Err(Error::failed(format!("there is no request {named:?}; nothing was changed")).hint(
+        let message = format!("there is no request {named:?}; nothing was changed");
+        return Err(Error::new(Kind::NotFound, message).hint(
             "`aynig orch approvals --all` lists the requests; `aynig flow list` shows the gates of flows",
         ));
     };

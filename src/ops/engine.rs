@@ -1,5 +1,6 @@
 //! Runs of flows for front ends: the engine with the settings of this host, and errors with the next step.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -50,6 +51,7 @@ pub fn open<'a>(
         environment: Vec::new(),
         program: process.program.clone(),
         watchdog: Watchdog::lazy(process.program.clone(), vec![watchdog.into()]),
+        op: Cell::default(),
         stop,
         tell,
         moved: Box::new(move |moved| {

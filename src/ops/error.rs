@@ -9,6 +9,7 @@ use std::path::Path;
 use crate::contract::ids::RemoteName;
 use crate::git::repo::config::ConfigError;
 use crate::git::{OpenError, ProcessError};
+use crate::model::decide::RefusalKind;
 use crate::runner::authority::error::AuthorityError;
 use crate::runner::clean::CleanError;
 use crate::runner::passes::pass::PassError;
@@ -50,12 +51,14 @@ pub struct Error {
     pub hints: Vec<String>,
     /// Whether the change may have been applied nevertheless: a remote did not answer.
     pub maybe_applied: bool,
+    /// What a rule of the model calls it, for programs: its kind there, and a word.
+    pub rule: Option<(RefusalKind, &'static str)>,
 }
 
 impl Error {
     /// Returns an error without hints. It states that nothing was changed.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hints: Vec::new(), maybe_applied: false }
+        Self { kind, message: message.into(), hints: Vec::new(), maybe_applied: false, rule: None }
     }
 
     /// Returns an error of the kind [`Kind::Usage`].
@@ -161,6 +164,7 @@ impl From<AuthorityError> for Error {
                 reachable(&error)
             },
             maybe_applied: error.leaves_open().unwrap_or(false),
+            rule: None,
         }
     }
 }
@@ -221,6 +225,7 @@ impl From<PassError> for Error {
                 message: format!("{NOTHING_RUN}{}", error_chain(&error)),
                 hints: reachable(cause),
                 maybe_applied: cause.leaves_open().unwrap_or(false),
+                rule: None,
             },
             PassError::Git(error) => {
                 let hint = match &error {

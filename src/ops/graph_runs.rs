@@ -12,7 +12,7 @@ use super::inside::persons_only;
 use super::limits::{Of, limits};
 
 /// New settings of a run. `None` leaves one as it is.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Settings<'a> {
     /// A text for people.
     pub label: Option<&'a str>,

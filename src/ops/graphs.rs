@@ -8,7 +8,7 @@ use crate::git::Repo;
 use crate::ledger::Ledger;
 use crate::model::decide::{Command, Decided, EdgeSpec, RunEdit};
 use crate::model::edge::{EdgeType, is_bidirectional};
-use crate::model::ids::{Alias, NodeId, RunId};
+use crate::model::ids::{Alias, EdgeId, NodeId, RunId};
 use crate::model::message::MAX_MESSAGE;
 use crate::model::run::RunStatus;
 use crate::model::state::State;
@@ -27,6 +27,8 @@ pub(super) fn role_text(repo: &Repo, base: &str, role: &str) -> Result<Option<St
 /// An edge as a command line has it. `None` follows from the roles at its ends.
 #[derive(Debug, Clone, Copy)]
 pub struct Edge<'a> {
+    /// Its id. `None` makes one.
+    pub id: Option<EdgeId>,
     /// The sender.
     pub from: &'a str,
     /// The receiver.
@@ -55,7 +57,7 @@ pub fn add_edge(engine: &Engine<'_>, run: RunId, edge: &Edge<'_>) -> Result<Deci
         )));
     }
     let spec = EdgeSpec {
-        id: None,
+        id: edge.id,
         from,
         to,
         edge_type: edge.edge_type,
@@ -86,7 +88,7 @@ pub fn chat(
     (text, interrupt): (&str, bool),
 ) -> Result<Decided, Error> {
     persons_only("sending a message to an agent")?;
-    let mut ledger = engine.graph(run)?;
+    let ledger = engine.graph(run)?;
     let state = &ledger.tip().state;
     if to.is_none() && state.nodes.values().any(|node| node.alias.as_str() == text) {
         let message = format!(
@@ -95,17 +97,29 @@ pub fn chat(
         );
         return Err(Error::usage(message).hint(format!("`aynig orch chat {} {text} TEXT`", state.run.slug)));
     }
-    let node = to.map(|named| node(state, named)).transpose()?;
     let content = match text {
         "-" => typed()?,
         text => text.to_owned(),
     };
+    send(engine, run, to, (&content, interrupt))
+}
+
+/// Sends a message of a person, whatever its text is.
+pub fn send(
+    engine: &Engine<'_>,
+    run: RunId,
+    to: Option<&str>,
+    (text, interrupt): (&str, bool),
+) -> Result<Decided, Error> {
+    persons_only("sending a message to an agent")?;
+    let mut ledger = engine.graph(run)?;
+    let node = to.map(|named| node(&ledger.tip().state, named)).transpose()?;
     if let Some(node) = node
-        && is_reset(&ledger.tip().state, node, &content)
+        && is_reset(&ledger.tip().state, node, text)
     {
         return Ok(engine.reset_node(&mut ledger, node, &engine.workspaces.options.by)?);
     }
-    operate(engine, &mut ledger, Command::Chat { node, content, interrupt })
+    operate(engine, &mut ledger, Command::Chat { node, content: text.to_owned(), interrupt })
 }
 
 /// Whether a message means that the node begins a new session.
@@ -147,7 +161,7 @@ pub(super) fn alias(text: &str) -> Result<Alias, Error> {
 }
 
 /// The node that is meant by an alias, an id, or the beginning of an id.
-pub(super) fn node(state: &State, named: &str) -> Result<NodeId, Error> {
+pub fn node(state: &State, named: &str) -> Result<NodeId, Error> {
     let by_alias = state.nodes.values().find(|node| node.alias.as_str() == named).map(|node| node.id);
     by_alias.or_else(|| begins(state.nodes.keys(), named)).ok_or_else(|| {
         let slug = &state.run.slug;
@@ -157,7 +171,8 @@ pub(super) fn node(state: &State, named: &str) -> Result<NodeId, Error> {
         } else {
             format!("it has {}", known.join(", "))
         };
-        Error::failed(format!("run {slug} has no node {named}; nothing was changed")).hint(hint)
+        let message = format!("run {slug} has no node {named}; nothing was changed");
+        Error::new(Kind::NotFound, message).hint(hint)
     })
 }
 

@@ -3,7 +3,9 @@
 //! Why the ancestors count: a program can take the variables of its step away, and leave its session. But what it
 //! started from shows them, and the keeper of a step adopts whatever loses its parent.
 
-use crate::supervise::{Above, above};
+use std::net::SocketAddr;
+
+use crate::supervise::{Above, above, from, holders};
 
 use super::error::Error;
 
@@ -32,6 +34,15 @@ pub fn is_of_this_step(run: &str) -> bool {
 /// parents were started with.
 pub(super) fn is_of_turn(turn: &str) -> bool {
     above().all(|process| names_no_other(&process, turn))
+}
+
+/// Refuses what only a person may do, if the other end of a connection on this host is in a step.
+pub fn persons_only_at(peer: SocketAddr, own: SocketAddr) -> Result<(), Error> {
+    if holders(peer, own).into_iter().any(|pid| from(pid).any(|process| is_of_step(&process))) {
+        return Err(Error::usage("this is for people: a step of a run cannot do it; nothing was changed")
+            .hint("let the step say what it needs, and a person type the command elsewhere"));
+    }
+    Ok(())
 }
 
 fn names_no_other(process: &Above, turn: &str) -> bool {

@@ -29,6 +29,8 @@ pub struct Settings<'a> {
     pub label: Option<&'a str>,
     /// The model. An empty one is the provider's own.
     pub model: Option<&'a str>,
+    /// The text of its role, instead of the one that its role has.
+    pub prompt: Option<&'a str>,
     /// Whether requests of its program are granted, or asked.
     pub permissions: Option<CliPermissions>,
     /// Whether a person is asked before it makes nodes or edges.
@@ -75,7 +77,10 @@ pub fn add(
     let named = settings.provider.unwrap_or_default();
     can_ask(engine, permissions.cli_permissions_mode, named)?;
     let state = &ledger.tip().state;
-    let role_text = role_text(engine.repo, &state.run.base_sha, role)?;
+    let role_text = match settings.prompt {
+        Some(prompt) => Some(prompt.to_owned()),
+        None => role_text(engine.repo, &state.run.base_sha, role)?,
+    };
     let reserved = settings.reserve_role || state.run.reserve_role;
     trust::check_graph(engine.repo, None, &BTreeSet::from([reserved.then_some(role)]))?;
     let is_textless = role_text.is_none();
@@ -127,14 +132,17 @@ pub fn set(engine: &Engine<'_>, run: RunId, named: &str, settings: &Settings<'_>
     let state = &ledger.tip().state;
     let id = node(state, named)?;
     let known = &state.nodes[&id];
-    let role =
-        |role: &str| role_text(engine.repo, &state.run.base_sha, role).map(|text| (role.to_owned(), text));
+    let role = |role: &str| match settings.prompt {
+        Some(prompt) => Ok((role.to_owned(), Some(prompt.to_owned()))),
+        None => role_text(engine.repo, &state.run.base_sha, role).map(|text| (role.to_owned(), text)),
+    };
+    let role_of = settings.role.or(settings.prompt.map(|_| known.role_template.as_str()));
     let edit = NodeEdit {
         label: settings.label.map(str::to_owned),
         capabilities: Some(capabilities(known.capabilities, settings)?),
         permissions: Some(permissions(known.permissions, settings)),
         limits: Some(limits(known.limits, Of::Node, settings.limits)?),
-        role: settings.role.map(role).transpose()?,
+        role: role_of.map(role).transpose()?,
         provider: settings.provider.map(provider).transpose()?,
         model: settings.model.map(|model| (!model.is_empty()).then(|| model.to_owned())),
         ..NodeEdit::default()

@@ -160,7 +160,7 @@ pub fn described(repo: &Repo, process: &Process, branch: &BranchName) -> Option<
 }
 
 impl From<Refusal> for Error {
-    fn from(Refusal { why, message, hints }: Refusal) -> Self {
+    fn from(Refusal { why, message, hints, rule }: Refusal) -> Self {
         let kind = match why {
             Why::Usage => Kind::Usage,
             Why::NotFound => Kind::NotFound,
@@ -169,6 +169,6 @@ impl From<Refusal> for Error {
             Why::Setup => Kind::Setup,
             Why::Remote => Kind::Remote,
         };
-        Self { hints, ..Self::new(kind, message) }
+        Self { hints, rule, ..Self::new(kind, message) }
     }
 }

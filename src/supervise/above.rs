@@ -21,7 +21,12 @@ pub(crate) struct Above {
 
 /// The processes above this one, the nearest first; none where there is no `/proc`.
 pub(crate) fn above() -> impl Iterator<Item = Above> {
-    let first = Some(getppid().as_raw());
+    from(getppid().as_raw())
+}
+
+/// A process and those above it, the nearest first.
+pub(crate) fn from(pid: i32) -> impl Iterator<Item = Above> {
+    let first = Some(pid);
     let all = std::iter::successors(first, |pid| Place::of(*pid).map(|place| place.parent));
     all.take_while(|pid| *pid > 0).take(MOST).map(|pid| {
         let texts = |file: &str| {

@@ -27,7 +27,8 @@
 //!
 //! [`detach`] starts a process that outlives its starter. A [`Pager`] is the user's own program and
 //! has the terminal. [`occupants`] lists the processes inside a directory that is about to be
-//! removed; [`settled_occupants`] first lets a git there finish. [`above`] looks at this process's ancestors.
+//! removed; [`settled_occupants`] first lets a git there finish. [`above`] looks at this process's ancestors, [`holders`]
+//! at the processes of a connection.
 //!
 //! The runner decides which command runs, with which variables and logs, and what its exit means
 //! (sections 3 and 10 of CONTRACT.md).
@@ -44,6 +45,7 @@ mod leash;
 mod machine;
 mod orphans;
 mod pager;
+mod peer;
 mod scope;
 mod spawn;
 mod spec;
@@ -55,13 +57,14 @@ mod typed;
 pub mod watchdog;
 mod worked;
 
-pub(crate) use above::{Above, above};
+pub(crate) use above::{Above, above, from};
 pub use detached::detach;
 pub(crate) use finished::{Finished, How, StopCause};
 pub(crate) use job::run;
 pub use leash::Leash;
 pub(crate) use orphans::{is_unused, note_processes, occupants, process_words, settled_occupants};
 pub use pager::Pager;
+pub(crate) use peer::holders;
 pub(crate) use spec::Spec;
 pub use typed::typed;
 pub use watchdog::{Guard, Watchdog};

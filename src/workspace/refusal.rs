@@ -1,6 +1,7 @@
 //! Why a request about a workspace was not fulfilled, in words for people.
 
 use crate::ledger::LedgerError;
+use crate::model::decide::RefusalKind;
 use crate::words::error_chain;
 
 /// What the caller can do about it.
@@ -38,11 +39,13 @@ pub struct Refusal {
     pub message: String,
     /// The next steps.
     pub hints: Vec<String>,
+    /// What a rule of the model calls it, for programs: its kind there, and a word.
+    pub rule: Option<(RefusalKind, &'static str)>,
 }
 
 impl Refusal {
     pub(crate) fn new(why: Why, message: impl Into<String>) -> Self {
-        Self { why, message: message.into(), hints: Vec::new() }
+        Self { why, message: message.into(), hints: Vec::new(), rule: None }
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -84,6 +87,8 @@ impl From<LedgerError> for Refusal {
             | LedgerError::Absent { .. }
             | LedgerError::Worktrees(_) => Why::Setup,
         };
-        error.mends().into_iter().fold(Self::new(why, error_chain(&error)), Self::hint)
+        let rule = error.rule();
+        let new = Self { rule, ..Self::new(why, error_chain(&error)) };
+        error.mends().into_iter().fold(new, Self::hint)
     }
 }

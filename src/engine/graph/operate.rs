@@ -3,7 +3,7 @@
 //! Invariant: an operation and the wake-ups that follow from it land together or not at all. A driver is moved from
 //! exactly the commit that was read; one under a lease is not moved, since the end of that lease reads the ledger anew.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::clock;
@@ -11,12 +11,13 @@ use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId, StateName};
 use crate::contract::parking::{Parking, parking};
 use crate::contract::waits_for::WaitsFor;
-use crate::git::RefChange;
 use crate::git::remote::PATIENCE;
-use crate::ledger::{Ledger, LedgerError, Place};
+use crate::git::{RefChange, Repo};
+use crate::ledger::history::backwards;
+use crate::ledger::{Ledger, LedgerError, Place, Tip};
 use crate::model::by::By;
 use crate::model::decide::{Command, Decided, Op};
-use crate::model::ids::{NodeId, RunId};
+use crate::model::ids::{NodeId, OpId, RunId};
 use crate::model::node::Node;
 use crate::model::run::RunKind;
 use crate::model::state::State;
@@ -28,6 +29,9 @@ use crate::workspace::refusal::{Refusal, Why};
 
 use crate::engine::driver::{Driver, IDLE, Next, TURN};
 use crate::engine::{Engine, Moved, now, open, remote_of};
+
+/// The operations among which one that was asked for before is looked for.
+const REMEMBERED: usize = 1_000;
 
 /// How often an operation is worked out anew.
 const TRIES: u32 = 100;
@@ -87,7 +91,11 @@ impl Engine<'_> {
         by: &By,
         beside: &dyn Fn(&Ledger<'_>) -> Result<Vec<RefChange>, Refusal>,
     ) -> Result<Decided, Refusal> {
+        let is_known = self.op.get().is_some();
         let op = self.op_by(by.clone())?;
+        if is_known && let Some(earlier) = earlier(self.repo, ledger, op.id)? {
+            return Ok(earlier);
+        }
         for lost in 0..TRIES {
             let before = ledger.tip().state.clone();
             let after = match ledger.decide(commands, &op) {
@@ -222,6 +230,22 @@ impl Engine<'_> {
     pub(super) fn op_of_node(&self, node: NodeId) -> Result<Op, Refusal> {
         self.op_by(By::Node { node, runner: self.repo.runner_id().to_owned() })
     }
+}
+
+/// What an operation with this id did, if it is among the newest ones, with the state as it is now.
+fn earlier(repo: &Repo, ledger: &Ledger<'_>, op: OpId) -> Result<Option<Decided>, Refusal> {
+    let Tip { id, state, .. } = ledger.tip();
+    for earlier in backwards(repo, state.run.id, *id).take(REMEMBERED) {
+        let earlier = earlier?;
+        if earlier.op == op {
+            return Ok(Some(Decided {
+                events: earlier.events,
+                state: state.clone(),
+                changed: BTreeSet::new(),
+            }));
+        }
+    }
+    Ok(None)
 }
 
 /// Whether a driver has to be moved to `next`.

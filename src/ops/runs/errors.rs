@@ -9,7 +9,7 @@ use crate::words::error_chain;
 impl From<LedgerError> for Error {
     fn from(error: LedgerError) -> Self {
         let message = error_chain(&error);
-        let new = |kind| Self::new(kind, message.clone());
+        let new = |kind| Self { rule: error.rule(), ..Self::new(kind, message.clone()) };
         match &error {
             LedgerError::Unknown(_) | LedgerError::Ambiguous { .. } | LedgerError::Deleted { .. } => {
                 new(Kind::NotFound)

@@ -28,6 +28,7 @@ use crate::git::Repo;
 use crate::journal::JournalError;
 use crate::journal::directory::RunDirectory;
 pub use crate::journal::log::Line;
+pub use crate::journal::pages::Page;
 use crate::journal::pages::Reader;
 pub use crate::journal::projection::Projection;
 use crate::journal::sync;
@@ -254,6 +255,29 @@ fn whole(repo: &Repo, directory: &RunDirectory, synced: Synced) -> Result<Synced
 /// The newest commit of a run's ledger, as it is known here.
 pub(super) fn head(repo: &Repo, run: RunId) -> Result<Option<CommitId>, Error> {
     Ok(repo.read_ref(ledger_ref(run).as_str().into()).map_err(LedgerError::from)?)
+}
+
+/// The journal of a run: its id, and the number of its last event.
+pub fn position(repo: &Repo, run: RunId) -> Result<Synced, Error> {
+    Ok(synced(repo, &directory(repo, run)?)?)
+}
+
+/// The events of a run after number `after`, the first `limit` of them.
+pub fn lines_after(repo: &Repo, run: RunId, after: u64, limit: usize) -> Result<Vec<Line>, Error> {
+    let mut lines = Vec::new();
+    Events::after(repo, run, after)?.read(false, |_, line| {
+        lines.push(line);
+        if lines.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(lines)
+}
+
+/// The newest `limit` events of a run before number `before` (`None`: of all).
+pub fn page(repo: &Repo, run: RunId, before: Option<u64>, limit: usize) -> Result<Page, Error> {
+    let directory = directory(repo, run)?;
+    synced(repo, &directory)?;
+    let reader = Reader::open(&directory)?.ok_or_else(|| LedgerError::Unknown(run.to_string()))?;
+    Ok(reader.page(before, limit)?)
 }
 
 /// The events of a run, read from a position on.

@@ -118,6 +118,7 @@ pub(super) fn edge(
 ) -> Result<Exit, Error> {
     let run = found(repo, &options.run_name)?;
     let edge = graphs::Edge {
+        id: None,
         from,
         to,
         edge_type: options.edge_type.map(|carries| match carries {

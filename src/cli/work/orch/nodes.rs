@@ -72,6 +72,7 @@ fn settings(given: &NodeSettings) -> Settings<'_> {
         provider: None,
         label: given.label.as_deref(),
         model: given.model.as_deref(),
+        prompt: None,
         permissions: given.permissions.map(|mode| match mode {
             Permits::Skip => CliPermissions::Skip,
             Permits::Gated => CliPermissions::Gated,
