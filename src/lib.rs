@@ -7,16 +7,16 @@
 //! and the state. `CONTRACT.md` is the specification.
 //!
 //! ```text
-//! cli ─▶ ops ─▶ runner ─┬▶ supervise
-//!                       └▶ git ─▶ contract
+//! cli ─┬▶ server ─▶ ops ─▶ runner ─┬▶ supervise
+//!      └───────────▶ ops           └▶ git ─▶ contract
 //! ```
 //!
 //! Arrows are `use`. [`contract`], [`model`], [`flow`] and [`orch`] are pure: values in, decisions out. The model is
 //! that of orchestrated runs, flows are files that describe one, and `orch` judges graphs of nodes; the runner knows none of them. [`engine`] carries out the
 //! steps of flows in managed worktrees, with the agents of [`provider`]; [`publish`] proposes what came of it. Only [`git`] accesses
 //! repositories, and only [`supervise`] starts commands; neither uses the other. [`runner`] joins
-//! the two into steps, and [`ops`] offers them to every front end. Only the binary's `cli` parses
-//! arguments, prints and chooses exit codes; the library does not know it.
+//! the two into steps, and [`ops`] offers them to every front end: [`server`] answers requests with them, and is the only
+//! asynchronous code. Only the binary's `cli` parses arguments, prints and chooses exit codes; the library does not know it.
 //! `tests/it/architecture.rs` checks this.
 //!
 //! Shared by all of them:
@@ -50,6 +50,7 @@ pub mod orch;
 pub mod provider;
 pub mod publish;
 pub mod runner;
+pub mod server;
 pub mod session;
 pub mod stop;
 pub mod supervise;

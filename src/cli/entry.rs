@@ -28,7 +28,8 @@ use crate::cli::ui::logging::Level;
 use crate::cli::ui::{panics, signals};
 use crate::cli::upkeep::{clean, doctor, hook, init, install};
 use crate::cli::work::{
-    answer, cancel, dry_run, flow_runs, land, next, orch, publish, run, set_state, set_working, workspace,
+    answer, cancel, dry_run, flow_runs, land, next, orch, publish, run, serve, set_state, set_working,
+    workspace,
 };
 use crate::cli::{internal, ui};
 
@@ -115,6 +116,7 @@ fn perform(variables: GitVariables, arguments: Arguments) -> Result<Exit, Error>
         Verb::Publish(options) => publish::run(&open()?, options),
         Verb::Orch(options) if orch::needs_repository(options) => orch::run(&open()?, options),
         Verb::Orch(options) => graph_file::run(&process, options),
+        Verb::Serve(options) => serve::run(open()?, options),
         Verb::Provider(options) => provider::run(&open()?, options),
         Verb::Flow(options) if flow_runs::needs_repository(options) => flow_runs::run(&open()?, options),
         Verb::Flow(options) => flow::run(&process, options),

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::support::{binary, files_below};
 
 /// Rooms, and the rooms each may use besides itself.
-const ARROWS: [(&str, &[&str]); 21] = [
+const ARROWS: [(&str, &[&str]); 22] = [
     ("contract", &[]),
     ("model", &[]),
     ("flow", &["model", "contract"]),
@@ -115,9 +115,11 @@ const ARROWS: [(&str, &[&str]); 21] = [
             "words",
         ],
     ),
+    ("server", &["ops", "engine", "journal", "model", "git", "contract", "clock", "fsutil", "stop"]),
     (
         "cli",
         &[
+            "server",
             "ops",
             "flow",
             "orch",

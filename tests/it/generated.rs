@@ -1,5 +1,5 @@
-//! Files that are generated and committed equal their freshly generated contents: the pages in `man/` and the
-//! scripts in `contrib/completions/`.
+//! Files that are generated and committed equal their freshly generated contents: the pages in `man/`, the scripts in
+//! `contrib/completions/`, and the document of the API.
 //!
 //! `AYNIG_UPDATE=1 cargo test --test it generated` rewrites them.
 
@@ -64,6 +64,12 @@ fn the_manual_pages_are_current() {
         assert_current(&shipped("man").join(name), &fs::read(made.join(name)).expect("a page"));
     }
     assert_eq!(names(&shipped("man")), wanted, "and no other");
+}
+
+#[test]
+fn the_document_of_the_api_is_current() {
+    let text = serde_json::to_string_pretty(&aynig::server::document()).expect("JSON");
+    assert_current(&shipped("contrib/api").join("openapi.json"), format!("{text}\n").as_bytes());
 }
 
 #[test]

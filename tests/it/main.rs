@@ -106,6 +106,7 @@ mod reconfigured;
 mod remote;
 mod repeated;
 mod scene;
+mod serve;
 mod set_state;
 mod set_working;
 mod settle_table;

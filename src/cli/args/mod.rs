@@ -31,6 +31,7 @@ mod parse;
 mod people;
 mod provider;
 mod publish;
+mod serve;
 mod settings;
 mod upkeep;
 mod workspace;
@@ -62,6 +63,7 @@ pub(crate) use crate::cli::args::orch_runs::{Phase, RunMode};
 pub(crate) use crate::cli::args::people::{Answer, Wait};
 pub(crate) use crate::cli::args::provider::{Provider, ProviderCheck, ProviderVerb};
 pub(crate) use crate::cli::args::publish::Publish;
+pub(crate) use crate::cli::args::serve::Serve;
 pub(crate) use crate::cli::args::settings::Given;
 pub(crate) use crate::cli::args::upkeep::{
     Clean, Completions, Doctor, Hook, HookName, Init, Install, Manual, Shell,
@@ -144,6 +146,8 @@ pub(crate) enum Verb {
     Flow(Flow),
     /// List the agents that this host can run, and check whether they work
     Provider(Provider),
+    /// Serve the runs to programs: REST, and a WebSocket with their events
+    Serve(Serve),
     /// Remove what finished attempts left and nobody needs any more: worktrees, logs, rescue refs
     Clean(Clean),
     /// Check whether git, the repository, its commands and its remote are as a runner needs them

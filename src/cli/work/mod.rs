@@ -11,6 +11,7 @@ pub(crate) mod next;
 pub(crate) mod orch;
 pub(crate) mod publish;
 pub(crate) mod run;
+pub(crate) mod serve;
 pub(crate) mod set_state;
 pub(crate) mod set_working;
 pub(crate) mod workspace;

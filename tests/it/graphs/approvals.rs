@@ -7,7 +7,7 @@ use super::super::support::*;
 use super::{Graph, asking_agent, driver_state};
 
 /// Asks for a command, carries the answer out, and says it.
-pub(super) const SCRIPT: &str = r#": >../../begun
+pub(crate) const SCRIPT: &str = r#": >../../begun
 printf '%s\n' '{"type":"approval.requested","approvalId":"q","tool":{"id":"t","name":"command","args":{"command":"touch one"}},"context":"in the worktree"}'
 IFS= read -r answer
 case $answer in
@@ -18,7 +18,7 @@ answer=$(printf %s "$answer" | tr -d '"\\')
 printf '{"type":"message.assistant.final","content":"heard %s"}\n' "$answer"
 exec cat >/dev/null"#;
 
-pub(super) fn gated(script: &str, wait: &str) -> Graph {
+pub(crate) fn gated(script: &str, wait: &str) -> Graph {
     let repo = Repo::new();
     place_worktrees(&repo);
     asking_agent(&repo, script);
@@ -30,7 +30,7 @@ pub(super) fn gated(script: &str, wait: &str) -> Graph {
     graph
 }
 
-pub(super) fn requests(graph: &Graph) -> Vec<Value> {
+pub(crate) fn requests(graph: &Graph) -> Vec<Value> {
     let listed: Value = serde_json::from_str(&graph.ok(&["approvals", "--json"])).expect("JSON");
     listed["approvals"].as_array().expect("a list").clone()
 }

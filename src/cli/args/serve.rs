@@ -1,0 +1,28 @@
+//! The options of `aynig serve`.
+
+use std::net::SocketAddr;
+
+use clap::Args;
+
+/// `aynig serve`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "It prints a link that begins a session in a browser, once and within a minute. A script sends `Authorization: Bearer TOKEN`; the \
+    token is in the file serve.json of the data directory, which its owner alone may read. `GET /api/openapi.json` describes the API.\n\
+    The server keeps nothing that runs need. It may be killed at any time, and several may run.\n\
+    Exit codes: 0 it was stopped by a signal, or the link is printed; 1 no server answers; 2 usage; 3 set-up, or the address is taken."
+)]
+pub(crate) struct Serve {
+    /// The address; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4173", conflicts_with = "url")]
+    pub(crate) listen: SocketAddr,
+
+    /// Allow an address that other machines can reach: everybody who has a link or the token can then answer and run
+    /// agents here, and nothing is encrypted
+    #[arg(long, conflicts_with = "url")]
+    pub(crate) allow_remote: bool,
+
+    /// Print a new link of the newest server that answers, and exit
+    #[arg(long)]
+    pub(crate) url: bool,
+}

@@ -1,0 +1,131 @@
+//! Requests of nodes for approval, and the answers of people.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
+
+use super::{Answer, At};
+use crate::model::approval::{Always, Answer as Word, Resolution};
+use crate::ops::approvals::{self, Which};
+use crate::server::body::{self, Key};
+use crate::server::desk::at_desk;
+use crate::server::failure::Failure;
+
+/// List the requests that wait for an answer
+#[utoipa::path(get, path = "/api/approvals",
+    responses((status = 200, description = "the requests of all runs, the oldest first", body = Value)))]
+pub(super) async fn list(State(shared): At) -> Answer {
+    let listed = at_desk(shared, None, |desk| {
+        let asked = approvals::list(desk.repo, Which::Open)?;
+        let rows = asked.iter().map(|asked| {
+            let one = &asked.approval;
+            json!({
+                "runId": asked.run,
+                "slug": asked.slug,
+                "alias": asked.alias,
+                "approval": {
+                    "approvalId": one.id,
+                    "nodeId": one.node_id,
+                    "tool": one.tool,
+                    "context": one.context,
+                    "requestedAt": one.requested_at,
+                    "expiresAt": one.expires_at,
+                    "consents": one.consents,
+                },
+            })
+        });
+        Ok(json!({ "approvals": rows.collect::<Vec<_>>() }))
+    });
+    listed.await.map(Json)
+}
+
+/// The words of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum Status {
+    Approved,
+    Denied,
+    Modified,
+}
+
+/// An answer.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Resolved {
+    status: Status,
+    /// All arguments of the tool, with `modified`
+    modified_args: Option<Map<String, Value>>,
+    /// The reason, for the agent
+    reason: Option<String>,
+}
+
+/// The calls that are granted from now on, too.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum Good {
+    Call,
+    Tool,
+}
+
+/// An answer to a request.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Resolve {
+    resolution: Resolved,
+    /// The run; the request is found without it
+    run_id: Option<String>,
+    /// Grants calls like this one, or all of the tool, from now on; only with `approved`
+    always: Option<Good>,
+}
+
+/// Answer a request
+#[utoipa::path(post, path = "/api/approvals/{id}/resolve", request_body = Resolve, params(("id" = String, Path)),
+    responses((status = 200, description = "the answer that counts", body = Value)))]
+pub(super) async fn resolve(
+    State(shared): At,
+    Path(id): Path<String>,
+    Key(key): Key,
+    body::Json(given): body::Json<Resolve>,
+) -> Answer {
+    let answered = at_desk(shared, key, move |desk| {
+        let asked = approvals::find(desk.repo, &id)?;
+        if let Some(run) = &given.run_id
+            && desk.run(run)? != asked.run
+        {
+            return Err(Failure::unknown(format!("run {run} has no request {id}")).field("runId"));
+        }
+        let engine = desk.engine(Some(asked.run))?;
+        let Resolved { status, modified_args, reason } = given.resolution;
+        if (status == Status::Modified) != modified_args.is_some() {
+            return Err(Failure::rule(
+                "modifiedArgs",
+                "modifiedArgs belongs to the status modified, and the status to it",
+            ));
+        }
+        match (status, given.always) {
+            (Status::Approved, Some(always)) => {
+                let always = match always {
+                    Good::Call => Always::Call,
+                    Good::Tool => Always::Tool,
+                };
+                approvals::grant(&engine, &asked.approval.id.to_string(), always)?;
+            }
+            (_, Some(_)) => return Err(Failure::rule("always", "always belongs to the status approved")),
+            (status, None) => {
+                let status = match status {
+                    Status::Approved => Word::Approved,
+                    Status::Denied => Word::Denied,
+                    Status::Modified => Word::Modified,
+                };
+                let reason = reason.filter(|reason| !reason.is_empty());
+                let resolution = Resolution { status, modified_args, reason };
+                approvals::resolve(&engine, &asked.approval.id.to_string(), resolution)?;
+            }
+        }
+        let now = approvals::find(desk.repo, &asked.approval.id.to_string())?.approval;
+        Ok(json!({ "approvalId": now.id, "resolution": now.resolution, "consents": now.consents }))
+    });
+    answered.await.map(Json)
+}

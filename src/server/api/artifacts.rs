@@ -1,0 +1,55 @@
+//! Artifacts of a run.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::json;
+use utoipa::IntoParams;
+
+use super::At;
+use crate::ops::artifacts;
+use crate::server::body::Query;
+use crate::server::desk::at_desk;
+use crate::server::failure::Failure;
+
+/// How an artifact is shown.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(super) struct How {
+    /// `1`: its bytes, as a file to save
+    raw: Option<u8>,
+}
+
+/// Show an artifact with its content
+#[utoipa::path(get, path = "/api/runs/{id}/artifacts/{artifact}", params(("id" = String, Path), ("artifact" = String, Path), How),
+    responses((status = 200, description = "the artifact, and its content as text", body = serde_json::Value)))]
+pub(super) async fn show(
+    State(shared): At,
+    Path((id, named)): Path<(String, String)>,
+    Query(how): Query<How>,
+) -> Result<Response, Failure> {
+    let (artifact, content) = at_desk(shared, None, move |desk| {
+        let found = artifacts::of(desk.repo, desk.run(&id)?, None)?;
+        let (item, content) = found.one(&named)?;
+        Ok((item.artifact.clone(), content))
+    })
+    .await?;
+    if how.raw != Some(1) {
+        let content = String::from_utf8_lossy(&content).into_owned();
+        return Ok(Json(json!({ "artifact": artifact, "content": content })).into_response());
+    }
+    let is_text = std::str::from_utf8(&content).is_ok();
+    let kind = if is_text { "text/plain; charset=utf-8" } else { "application/octet-stream" };
+    // The name is one segment of a path. What a header cannot carry is left out.
+    let name: String = artifact.name.as_str().chars().filter(|c| c.is_ascii_graphic() && *c != '"').collect();
+    let disposition = HeaderValue::from_str(&format!("attachment; filename=\"{name}\""));
+    let disposition = disposition.unwrap_or(HeaderValue::from_static("attachment"));
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(kind)),
+        (header::CONTENT_DISPOSITION, disposition),
+        (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox; default-src 'none'")),
+    ];
+    Ok((headers, content).into_response())
+}

@@ -1,0 +1,136 @@
+//! Edges between nodes, and messages of people.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::{Answer, At};
+use crate::model::decide::Decided;
+use crate::model::edge::EdgeType;
+use crate::model::event::Body;
+use crate::model::ids::EdgeId;
+use crate::ops::graphs;
+use crate::server::body::{self, Key};
+use crate::server::desk::at_desk;
+use crate::server::failure::Failure;
+
+/// An edge. Type, label and direction follow from the roles at its ends where they are left away.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Spec {
+    /// Its id; a new one without it
+    #[schema(value_type = Option<String>)]
+    id: Option<EdgeId>,
+    /// The sender: an id or an alias
+    from: String,
+    /// The receiver
+    to: String,
+    /// Whether the receiver may send as well
+    bidirectional: Option<bool>,
+    /// handoff or report
+    #[serde(rename = "type")]
+    #[schema(value_type = Option<String>)]
+    edge_type: Option<EdgeType>,
+    /// A text for people
+    label: Option<String>,
+}
+
+/// A new edge.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct New {
+    edge: Spec,
+}
+
+/// Make an edge
+#[utoipa::path(post, path = "/api/runs/{id}/edges", request_body = New, params(("id" = String, Path)),
+    responses((status = 200, description = "the edge", body = Value)))]
+pub(super) async fn add(
+    State(shared): At,
+    Path(id): Path<String>,
+    Key(key): Key,
+    body::Json(New { edge }): body::Json<New>,
+) -> Answer {
+    let added = at_desk(shared, key, move |desk| {
+        let run = desk.run(&id)?;
+        let wanted = graphs::Edge {
+            id: edge.id,
+            from: &edge.from,
+            to: &edge.to,
+            edge_type: edge.edge_type,
+            label: edge.label.as_deref().filter(|label| !label.is_empty()),
+            bidirectional: edge.bidirectional,
+        };
+        let decided = graphs::add_edge(&desk.engine(Some(run))?, run, &wanted)?;
+        let made = made(&decided, &edge).ok_or_else(|| Failure::unknown("the edge was removed meanwhile"))?;
+        Ok(json!({ "edge": made }))
+    });
+    added.await.map(Json)
+}
+
+/// The edge that was made now, or before by the same request.
+fn made(decided: &Decided, wanted: &Spec) -> Option<Value> {
+    let now = decided.events.iter().find_map(|event| match &event.body {
+        Body::EdgeCreated(made) => Some(made.edge.id),
+        _ => None,
+    });
+    let node = |named: &str| graphs::node(&decided.state, named).ok();
+    let ends = (node(&wanted.from)?, node(&wanted.to)?);
+    let before =
+        || decided.state.edges.values().find(|edge| (edge.from, edge.to) == ends).map(|edge| edge.id);
+    let edge = decided.state.edges.get(&now.or_else(before)?)?;
+    serde_json::to_value(edge).ok()
+}
+
+/// Remove an edge
+#[utoipa::path(delete, path = "/api/runs/{id}/edges/{edge}", params(("id" = String, Path), ("edge" = String, Path)),
+    responses((status = 200, description = "the id of the edge", body = Value)))]
+pub(super) async fn remove(
+    State(shared): At,
+    Path((id, edge)): Path<(String, String)>,
+    Key(key): Key,
+) -> Answer {
+    let removed = at_desk(shared, key, move |desk| {
+        let run = desk.run(&id)?;
+        graphs::remove_edge(&desk.engine(Some(run))?, run, &edge)?;
+        Ok(json!({ "edgeId": edge }))
+    });
+    removed.await.map(Json)
+}
+
+/// A message to a node.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Message {
+    /// The node: an id or an alias; the run's orchestrator without it
+    node_id: Option<String>,
+    /// The text
+    content: String,
+    /// Whether it comes before the others in the inbox
+    #[serde(default)]
+    interrupt: bool,
+}
+
+/// Send a message to a node
+#[utoipa::path(post, path = "/api/runs/{id}/chat", request_body = Message, params(("id" = String, Path)),
+    responses((status = 200, description = "the id of the message; none if it began a new session", body = Value)))]
+pub(super) async fn chat(
+    State(shared): At,
+    Path(id): Path<String>,
+    Key(key): Key,
+    body::Json(message): body::Json<Message>,
+) -> Answer {
+    let sent = at_desk(shared, key, move |desk| {
+        let run = desk.run(&id)?;
+        let Message { node_id, content, interrupt } = &message;
+        let decided = graphs::send(&desk.engine(Some(run))?, run, node_id.as_deref(), (content, *interrupt))?;
+        let id = decided.events.iter().find_map(|event| match &event.body {
+            Body::MessageUser(sent) => Some(sent.message.id),
+            _ => None,
+        });
+        Ok(json!({ "messageId": id }))
+    });
+    sent.await.map(Json)
+}

@@ -1,0 +1,118 @@
+//! The endpoints, and the document that describes them.
+//!
+//! Invariant: a GET changes nothing. Every answer has a JSON body, that of an error as well.
+
+mod approvals;
+mod artifacts;
+mod edges;
+mod events;
+mod nodes;
+mod places;
+mod runs;
+mod session;
+mod templates;
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use axum::routing::get;
+use axum::{Json, Router, middleware};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use utoipa::OpenApi;
+use utoipa::openapi::OpenApi as Document;
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::failure::{Failure, Fault};
+use super::guard::guard;
+use super::{Shared, stream};
+
+/// The document without its paths.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "aynig",
+        description = "Runs of agents, with git as the database.",
+        license(name = "MIT OR Apache-2.0")
+    ),
+    components(schemas(Fault))
+)]
+struct About;
+
+fn endpoints() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::with_openapi(About::openapi())
+        .routes(routes!(session::begin, session::end))
+        .routes(routes!(session::link))
+        .routes(routes!(runs::list, runs::create))
+        .routes(routes!(runs::show, runs::change, runs::delete))
+        .routes(routes!(runs::pause))
+        .routes(routes!(runs::resume))
+        .routes(routes!(runs::stop))
+        .routes(routes!(events::page))
+        .routes(routes!(events::lines))
+        .routes(routes!(nodes::add))
+        .routes(routes!(nodes::change, nodes::remove))
+        .routes(routes!(nodes::start))
+        .routes(routes!(nodes::stop))
+        .routes(routes!(nodes::interrupt))
+        .routes(routes!(nodes::reset))
+        .routes(routes!(edges::add))
+        .routes(routes!(edges::remove))
+        .routes(routes!(edges::chat))
+        .routes(routes!(approvals::list))
+        .routes(routes!(approvals::resolve))
+        .routes(routes!(artifacts::show))
+        .routes(routes!(templates::list, templates::create))
+        .routes(routes!(templates::show, templates::change, templates::delete))
+        .routes(routes!(places::list))
+}
+
+/// The document of the API.
+#[must_use]
+pub fn document() -> Document {
+    let mut document = endpoints().into_openapi();
+    for path in document.paths.paths.values_mut() {
+        let operations = [&mut path.get, &mut path.post, &mut path.put, &mut path.patch, &mut path.delete];
+        operations.into_iter().flatten().for_each(with_fault);
+    }
+    document
+}
+
+/// Each operation may end with an error of the same shape.
+fn with_fault(operation: &mut Operation) {
+    let body = Content::new(Some(Ref::from_schema_name("Fault")));
+    let fault = ResponseBuilder::new().description("an error").content("application/json", body).build();
+    operation.responses.responses.insert("default".to_owned(), RefOr::T(fault));
+}
+
+/// All of it, behind the guard.
+pub(super) fn router(shared: &Arc<Shared>, stopped: &watch::Receiver<bool>) -> Router {
+    let (endpoints, _) = endpoints().split_for_parts();
+    let described = Json(json!(document()));
+    let live =
+        Router::new().route("/ws", get(stream::websocket)).with_state((Arc::clone(shared), stopped.clone()));
+    Router::new()
+        .route("/healthz", get(async || Json(json!({ "ok": true }))))
+        .route("/api/openapi.json", get(async move || described))
+        .merge(endpoints.with_state(Arc::clone(shared)))
+        .merge(live)
+        .fallback(async |uri: Uri| {
+            let path: String = uri.path().chars().take(80).collect();
+            Failure::unknown(format!("there is no {path:?}"))
+                .hint("`GET /api/openapi.json` lists what there is")
+        })
+        .method_not_allowed_fallback(async || {
+            Failure::new(StatusCode::METHOD_NOT_ALLOWED, "method", "this path has other methods")
+        })
+        .layer(middleware::from_fn_with_state(Arc::clone(shared), guard))
+}
+
+/// The state that handlers are given.
+type At = State<Arc<Shared>>;
+
+/// What a handler answers.
+type Answer = Result<Json<Value>, Failure>;

@@ -1,0 +1,63 @@
+//! The sessions of browsers.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::json;
+use utoipa::ToSchema;
+
+use super::{Answer, At};
+use crate::server::Shared;
+use crate::server::body;
+use crate::server::door::SESSION;
+use crate::server::failure::Failure;
+use crate::server::guard;
+
+/// What begins a session.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Begin {
+    /// The one-time token of a link.
+    token: String,
+}
+
+fn cookie(shared: &Shared, value: &str, seconds: i64) -> String {
+    format!("{}={value}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}", shared.door.cookie)
+}
+
+/// Begin a session in a browser
+#[utoipa::path(post, path = "/api/session", request_body = Begin,
+    responses((status = 200, description = "the session's cookie is set", body = serde_json::Value)))]
+pub(super) async fn begin(
+    State(shared): State<Arc<Shared>>,
+    body::Json(Begin { token }): body::Json<Begin>,
+) -> Result<Response, Failure> {
+    let session = shared.door.enter(&token).ok_or_else(|| {
+        Failure::new(StatusCode::UNAUTHORIZED, "no_link", "the link was used, or is older than a minute")
+            .hint("`aynig serve --url` prints a new one")
+    })?;
+    let headers = [(header::SET_COOKIE, cookie(&shared, &session, SESSION))];
+    Ok((headers, Json(json!({ "ok": true }))).into_response())
+}
+
+/// End the session of this browser
+#[utoipa::path(delete, path = "/api/session",
+    responses((status = 200, description = "it is ended", body = serde_json::Value)))]
+pub(super) async fn end(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+    if let Some(session) = guard::session(&headers, &shared.door.cookie) {
+        shared.door.leave(session);
+    }
+    ([(header::SET_COOKIE, cookie(&shared, "", 0))], Json(json!({ "ok": true }))).into_response()
+}
+
+/// Make a link that begins a session, once and within a minute
+#[utoipa::path(post, path = "/api/session/link",
+    responses((status = 200, description = "the link", body = serde_json::Value)))]
+pub(super) async fn link(State(shared): At) -> Answer {
+    let url = format!("http://{}/#t={}", shared.address, shared.door.link());
+    Ok(Json(json!({ "url": url })))
+}

@@ -1,0 +1,100 @@
+//! Bodies and queries of requests, with errors that name the field.
+
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+
+use super::failure::Failure;
+
+/// The longest body, in bytes.
+const MOST: usize = 4 * 1024 * 1024;
+
+/// The longest time that a body may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A body in JSON. No body at all is an empty object.
+pub(super) struct Json<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Json<T> {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Failure> {
+        let bytes = tokio::time::timeout(PATIENCE, whole(request)).await;
+        let bytes = bytes.map_err(|_| {
+            Failure::new(StatusCode::REQUEST_TIMEOUT, "slow", "the body did not come within 30 seconds")
+        })??;
+        let bytes: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
+        serde_json::from_slice(bytes).map(Self).map_err(|error| wrong(&error, "the body"))
+    }
+}
+
+async fn whole(request: Request) -> Result<Bytes, Failure> {
+    let collected = Limited::new(request.into_body(), MOST).collect().await;
+    collected.map(|body| body.to_bytes()).map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "the body is longer than 4 MiB")
+        } else {
+            Failure::new(StatusCode::BAD_REQUEST, "malformed", "the body was cut off")
+        }
+    })
+}
+
+/// The error of a text that is no JSON (400), or JSON of another shape (422).
+fn wrong(error: &serde_json::Error, what: &str) -> Failure {
+    let text = error.to_string();
+    if !error.is_data() {
+        return Failure::new(StatusCode::BAD_REQUEST, "malformed", format!("{what} is no JSON: {text}"));
+    }
+    let failure = Failure::new(
+        StatusCode::UNPROCESSABLE_ENTITY,
+        "invalid",
+        format!("{what} has another shape: {text}"),
+    );
+    match text.split('`').nth(1) {
+        Some(field) if text.contains("field") => failure.field(field),
+        _ => failure,
+    }
+}
+
+/// The values of a query. An unknown one is refused.
+pub(super) struct Query<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        let read = axum::extract::Query::<T>::try_from_uri(&parts.uri);
+        read.map(|query| Self(query.0)).map_err(|error| {
+            let text = error.body_text();
+            let failure = Failure::new(StatusCode::BAD_REQUEST, "malformed", text.clone());
+            match text.split('`').nth(1) {
+                Some(field) => failure.field(field),
+                None => failure,
+            }
+        })
+    }
+}
+
+/// The key by which a request is known again.
+pub(super) struct Key(pub(super) Option<String>);
+
+impl<S: Sync> FromRequestParts<S> for Key {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        key(&parts.headers).map(Self)
+    }
+}
+
+fn key(headers: &HeaderMap) -> Result<Option<String>, Failure> {
+    let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
+    let text = value.to_str().ok().filter(|text| !text.is_empty() && text.len() <= 200);
+    text.map(|text| Some(text.to_owned())).ok_or_else(|| {
+        Failure::new(StatusCode::BAD_REQUEST, "malformed", "Idempotency-Key has 1 to 200 plain characters")
+    })
+}

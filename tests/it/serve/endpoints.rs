@@ -1,0 +1,246 @@
+//! Each endpoint, as clients of the contract and ours call it.
+
+use super::*;
+
+/// A repository with the provider `custom`, which runs this script, and its server.
+fn served(script: &str) -> (Repo, Server) {
+    let repo = Repo::new();
+    place_worktrees(&repo);
+    agent(&repo, script);
+    for key in ["kind", "protocol", "command"] {
+        let value = repo.git(["config", &format!("aynig.provider.scripted.{key}")]);
+        repo.git(["config", &format!("aynig.provider.custom.{key}"), value.trim()]);
+    }
+    let server = Server::of(&repo);
+    (repo, server)
+}
+
+fn id(answer: &Value, of: &str) -> String {
+    answer[of]["id"].as_str().unwrap_or_else(|| panic!("an id: {answer}")).to_owned()
+}
+
+/// The requests that clients of the contract's first implementation send, with their fields and in their order.
+/// CONTRACT 23.1, 23.5
+#[test]
+fn clients_of_the_contract_work_unmodified() {
+    let (repo, server) = served("echo done");
+    assert_eq!(server.get("/api/runs").ok(), serde_json::json!({ "runs": [] }));
+    let run = id(&server.post("/api/runs", "").ok(), "run");
+    let top = repo.path.canonicalize().expect("it exists").display().to_string();
+    let body = format!(r#"{{"mode":"INTERACTIVE","globalMode":"IMPLEMENTATION","cwd":"{top}"}}"#);
+    let second = server.post("/api/runs", &body).ok();
+    for field in
+        ["id", "contractVersion", "status", "mode", "globalMode", "cwd", "createdAt", "updatedAt", "usage"]
+    {
+        assert!(!second["run"][field].is_null(), "{field}: {second}");
+    }
+    for field in ["nodes", "nodeConfigs", "edges", "artifacts"] {
+        assert!(second["run"][field].is_object(), "{field}: {second}");
+    }
+    let path = format!("/api/runs/{run}");
+    let node = |label: &str, role: &str| {
+        let body = format!(
+            r#"{{"node":{{"label":"{label}","roleTemplate":"{role}","provider":"custom",
+            "capabilities":{{"edgeManagement":"none","writeCode":true,"writeDocs":true,"runCommands":true,"delegateOnly":false}},
+            "permissions":{{"cliPermissionsMode":"skip","agentManagementRequiresApproval":true}},
+            "session":{{"resume":true,"resetCommands":["/new","/clear"]}},"customSystemPrompt":null}}}}"#
+        );
+        id(&server.post(&format!("{path}/nodes"), &body).ok(), "node")
+    };
+    let (ann, bob) = (node("Ann", "implementer"), node("Bob", "reviewer"));
+    let layout = format!(
+        r#"{{"patch":{{"layout":{{"positions":{{"{ann}":{{"x":1.5,"y":2}}}},"viewport":{{"x":0,"y":0,"zoom":1}},"updatedAt":"2026-01-01T00:00:00.000Z"}}}}}}"#
+    );
+    let laid = server.ask("PATCH", &path, &layout).ok();
+    assert_eq!(laid["run"]["layout"]["positions"][&ann]["x"], 1.5);
+    let edge = format!(
+        r#"{{"edge":{{"from":"{ann}","to":"{bob}","bidirectional":true,"type":"handoff","label":""}}}}"#
+    );
+    let edge = server.post(&format!("{path}/edges"), &edge).ok();
+    assert_eq!((&edge["edge"]["type"], &edge["edge"]["label"]), (&"handoff".into(), &"task".into()));
+    let patched = server.ask(
+        "PATCH",
+        &format!("{path}/nodes/{bob}"),
+        r#"{"patch":{"label":"Bobby"},"config":{"label":"Bobby","customSystemPrompt":"Be kind."}}"#,
+    );
+    assert_eq!(patched.ok()["node"]["label"], "Bobby");
+    let chat = format!(r#"{{"nodeId":"{ann}","content":"Write it.","interrupt":false}}"#);
+    let message = server.post(&format!("{path}/chat"), &chat).ok();
+    assert!(message["messageId"].is_string(), "{message}");
+    repo.aynig_ok(["run", "--drain"]);
+    let state = server.get(&path).ok();
+    assert_eq!(state["run"]["nodes"][&ann]["summary"], "done");
+    assert_eq!(state["run"]["nodeConfigs"][&bob]["customSystemPrompt"], "Be kind.");
+    assert_eq!(state["run"]["layout"]["positions"][&ann]["x"], 1.5, "it is kept");
+    let events = server.get(&format!("{path}/events?limit=200")).ok();
+    let kinds: Vec<&str> =
+        events["events"].as_array().expect("events").iter().filter_map(|one| one["type"].as_str()).collect();
+    for kind in [
+        "run.patch",
+        "node.patch",
+        "edge.created",
+        "message.user",
+        "message.assistant.final",
+        "artifact.created",
+    ] {
+        assert!(kinds.contains(&kind), "{kind}: {kinds:?}");
+    }
+    let (artifact, listed) =
+        state["run"]["artifacts"].as_object().expect("artifacts").iter().next().expect("one");
+    let shown = server.get(&format!("{path}/artifacts/{artifact}")).ok();
+    assert_eq!((&shown["artifact"]["name"], shown["content"].is_string()), (&listed["name"], true));
+    for verb in ["stop", "start", "reset"] {
+        assert_eq!(server.post(&format!("{path}/nodes/{ann}/{verb}"), "").ok()["ok"], true, "{verb}");
+    }
+    for (status, mode) in [("paused", "AUTO"), ("running", "INTERACTIVE")] {
+        let body = format!(r#"{{"patch":{{"status":"{status}","mode":"{mode}","globalMode":"PLANNING"}}}}"#);
+        let run = server.ask("PATCH", &path, &body).ok();
+        assert_eq!((&run["run"]["status"], &run["run"]["mode"]), (&status.into(), &mode.into()));
+        assert!(run["run"]["nodes"].is_object(), "the whole state");
+    }
+    assert!(server.get("/api/templates").ok()["templates"].as_array().is_some_and(|all| !all.is_empty()));
+    assert_eq!(server.get("/api/templates/implementer").ok()["found"], true);
+    assert_eq!(server.get("/api/templates/nobody").ok()["found"], false);
+    let list = server.get("/api/fs/list").ok();
+    assert_eq!((&list["current"], &list["parent"]), (&top.into(), &Value::Null));
+    let edge = id(&edge, "edge");
+    assert_eq!(server.ask("DELETE", &format!("{path}/edges/{edge}"), "").ok()["edgeId"], *edge);
+    assert_eq!(server.ask("DELETE", &format!("{path}/nodes/{bob}"), "").ok()["nodeId"], *bob);
+    assert_eq!(server.ask("DELETE", &path, "").ok()["runId"], *run);
+    assert_eq!(server.get(&path).refused(), (404, "not_found".to_owned()));
+}
+
+/// CONTRACT 23.5, 23.8
+#[test]
+fn requests_that_cannot_be_are_refused_with_the_field_and_the_next_step() {
+    let (_repo, server) = served("echo done");
+    let run = id(&server.post("/api/runs", "").ok(), "run");
+    let (nodes, edges, chat) =
+        (format!("/api/runs/{run}/nodes"), format!("/api/runs/{run}/edges"), format!("/api/runs/{run}/chat"));
+    let path = format!("/api/runs/{run}");
+    for (method, path, body, wanted, field) in [
+        ("GET", "/api/nope", "", (404, "not_found"), ""),
+        ("GET", "/api/runs/nope", "", (404, "not_found"), ""),
+        ("PUT", "/api/runs", "{}", (405, "method"), ""),
+        ("POST", "/api/runs", "{", (400, "malformed"), ""),
+        ("POST", "/api/runs", "[]", (422, "invalid"), ""),
+        ("POST", "/api/runs", r#"{"mode":"FAST"}"#, (422, "invalid"), ""),
+        ("POST", "/api/runs", r#"{"command":"rm"}"#, (422, "invalid"), "command"),
+        ("POST", "/api/runs", r#"{"cwd":"/"}"#, (422, "invalid"), "cwd"),
+        ("POST", "/api/runs", r#"{"base":"nope"}"#, (422, "invalid"), "base"),
+        ("PATCH", &path, r#"{"patch":{"status":"queued"}}"#, (409, "transition"), ""),
+        ("PATCH", &path, r#"{"status":"paused"}"#, (422, "invalid"), "status"),
+        ("POST", &nodes, r#"{"node":{"label":"A"}}"#, (422, "invalid"), "roleTemplate"),
+        ("POST", &nodes, r#"{"node":{"label":"A","roleTemplate":"x"}}"#, (422, "invalid"), "provider"),
+        ("POST", &nodes, r#"{"node":{"command":"sh"}}"#, (422, "invalid"), "command"),
+        ("PATCH", &format!("{nodes}/nope"), "{}", (404, "not_found"), ""),
+        ("DELETE", &format!("{nodes}/nope"), "", (404, "not_found"), ""),
+        ("POST", &edges, r#"{"edge":{"from":"a","to":"b"}}"#, (404, "not_found"), ""),
+        ("DELETE", &format!("{edges}/nope"), "", (404, "not_found"), ""),
+        ("POST", &chat, r#"{"content":"x"}"#, (422, "no_orchestrator"), ""),
+        ("POST", &chat, r#"{"nodeId":"nope","content":"x"}"#, (404, "not_found"), ""),
+        (
+            "POST",
+            "/api/approvals/nope/resolve",
+            r#"{"resolution":{"status":"approved"}}"#,
+            (404, "not_found"),
+            "",
+        ),
+        ("POST", "/api/approvals/nope/resolve", "{}", (422, "invalid"), "resolution"),
+        ("GET", "/api/runs?view=all", "", (422, "invalid"), "view"),
+        ("GET", "/api/runs?view=summary&limit=0", "", (422, "invalid"), "limit"),
+        ("GET", "/api/runs?view=summary&status=odd", "", (422, "invalid"), "status"),
+        ("GET", &format!("{path}/events?limit=2001"), "", (400, "malformed"), "limit"),
+        ("GET", &format!("{path}/events?before=x"), "", (400, "malformed"), ""),
+        ("GET", &format!("{path}/artifacts/nope"), "", (404, "not_found"), ""),
+        ("GET", "/api/fs/list?path=/etc", "", (403, "outside"), "path"),
+        ("GET", "/api/fs/list?path=/nope/../etc", "", (403, "outside"), "path"),
+        ("GET", "/api/templates/..%2F..%2Fetc", "", (422, "invalid"), "name"),
+        ("PUT", "/api/templates/x", r#"{"content":"y"}"#, (403, "read_only"), ""),
+    ] {
+        let answer = server.ask(method, path, body);
+        assert_eq!(
+            answer.refused(),
+            (wanted.0, wanted.1.to_owned()),
+            "{method} {path} {body}: {}",
+            answer.json()
+        );
+        if !field.is_empty() {
+            assert_eq!(answer.json()["field"], field, "{method} {path} {body}: {}", answer.json());
+        }
+    }
+    let state = server.get(&path).ok();
+    assert_eq!(
+        (&state["run"]["status"], state["run"]["nodes"].as_object().map(serde_json::Map::len)),
+        (&"running".into(), Some(0))
+    );
+}
+
+/// CONTRACT 23.6
+#[test]
+fn a_request_with_a_key_is_carried_out_once() {
+    let (_repo, server) = served("echo done");
+    let run = id(&server.post("/api/runs", "").ok(), "run");
+    let bearer = format!("Authorization: Bearer {}", server.token);
+    let post = |path: &str, key: &str, body: &str| {
+        let key = format!("Idempotency-Key: {key}");
+        let headers = [bearer.as_str(), "Content-Type: application/json", &key];
+        server.with("POST", &format!("/api/runs/{run}/{path}"), &headers, body)
+    };
+    let node = r#"{"node":{"label":"Ann","roleTemplate":"x","provider":"custom","permissions":{"cliPermissionsMode":"skip"}}}"#;
+    let first = id(&post("nodes", "1", node).ok(), "node");
+    assert_eq!(id(&post("nodes", "1", node).ok(), "node"), first);
+    assert_ne!(id(&post("nodes", "2", node).ok(), "node"), first);
+    let chat = format!(r#"{{"nodeId":"{first}","content":"Once."}}"#);
+    let sent = post("chat", "3", &chat).ok();
+    assert_eq!(post("chat", "3", &chat).ok(), sent, "the first one's answer");
+    let state = server.get(&format!("/api/runs/{run}")).ok();
+    assert_eq!(state["run"]["nodes"][&first]["inboxCount"], 1);
+    assert_eq!(post("chat", &"x".repeat(201), &chat).refused().0, 400);
+}
+
+/// CONTRACT 23.5
+#[test]
+fn runs_are_listed_at_a_glance_and_in_pages() {
+    let (repo, server) = served("echo done");
+    let made: Vec<String> = (0..5)
+        .map(|number| id(&server.post("/api/runs", &format!(r#"{{"label":"Run {number}"}}"#)).ok(), "run"))
+        .collect();
+    repo.aynig_ok(["orch", "run", "stop", &made[0]]);
+    let list = |query: &str| server.get(&format!("/api/runs?view=summary&{query}")).ok();
+    let labels = |list: &Value| -> Vec<String> {
+        let runs = list["runs"].as_array().expect("runs");
+        runs.iter().map(|run| run["label"].as_str().expect("a label").to_owned()).collect()
+    };
+    let all = list("");
+    assert_eq!(labels(&all), ["Run 0", "Run 4", "Run 3", "Run 2", "Run 1"], "what changed last comes first");
+    assert_eq!((&all["counts"]["finished"], &all["counts"]["waiting"]), (&1.into(), &4.into()));
+    let page = list("limit=2");
+    assert_eq!(
+        (labels(&page), &page["page"]["hasMore"]),
+        (vec!["Run 0".to_owned(), "Run 4".to_owned()], &true.into())
+    );
+    let next = page["page"]["nextCursor"].as_str().expect("a cursor");
+    assert_eq!(labels(&list(&format!("limit=2&before={next}"))), ["Run 3", "Run 2"]);
+    assert_eq!(labels(&list("status=finished")), ["Run 0"]);
+    assert_eq!(labels(&list("q=RUN%203")), ["Run 3"]);
+}
+
+/// CONTRACT 23.1
+#[test]
+fn the_document_describes_every_path() {
+    let (_repo, server) = served("echo done");
+    let document = server.get("/api/openapi.json").ok();
+    let committed = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("contrib/api/openapi.json"))
+        .expect("a file");
+    let committed: Value = serde_json::from_slice(&committed).expect("JSON");
+    assert_eq!(document, committed, "AYNIG_UPDATE=1 cargo test --test it generated");
+    let paths = document["paths"].as_object().expect("paths");
+    assert!(paths.len() > 15, "{paths:?}");
+    for (path, operations) in paths {
+        for (method, operation) in operations.as_object().expect("operations") {
+            assert!(operation["responses"]["default"].is_object(), "{method} {path}");
+            assert!(operation["summary"].is_string(), "{method} {path}");
+        }
+    }
+}
