@@ -81,6 +81,15 @@ impl Mark {
     }
 }
 
+/// Whether this host held a lease for an attempt, by the newest commits of a driver up to `from`.
+pub(super) fn was_held(repo: &Repo, from: CommitId, attempt: &str) -> bool {
+    let commits = repo.history(from).take(MOST_READ).map_while(Result::ok);
+    commits.map(|commit| Head::read(&commit.facts())).any(|head| match head {
+        Head::Working(lease) => lease.run_id.to_string() == attempt && lease.runner == repo.runner_id(),
+        Head::Ready(_) | Head::Invalid(_) | Head::Unmanaged => false,
+    })
+}
+
 /// The leases since the last declared state, the newest first. `commits` are a driver's, with their dates, the newest
 /// first.
 fn held(commits: impl IntoIterator<Item = (i64, Mark)>) -> Vec<Held> {

@@ -111,6 +111,9 @@ pub const FLOW: &str = "flow";
 /// Finds a provider that this host has by its name. The error says why it cannot be used here.
 pub type Providers<'a> = dyn Fn(&str) -> Result<Provider, String> + 'a;
 
+/// Finds the text of a role for a node of a run with this base.
+pub type Roles<'a> = dyn Fn(&str, &str) -> Result<Option<String>, Refusal> + 'a;
+
 /// The engine, with what this host lends to it.
 pub struct Engine<'a> {
     /// The repository.
@@ -129,6 +132,8 @@ pub struct Engine<'a> {
     pub manners: graph::answers::Manners,
     /// The providers of this host.
     pub providers: Box<Providers<'a>>,
+    /// The text of a role for a node of a run with this base, if there is one.
+    pub roles: Box<Roles<'a>>,
     /// The command lines of validators: `aynig.validator.<name>`.
     pub validators: BTreeMap<String, String>,
     /// The command lines of planners: `aynig.evaluator`, and those with a name.

@@ -18,12 +18,13 @@ use crate::git::Repo;
 use crate::ledger::Place;
 use crate::stop::Stop;
 use crate::supervise::Watchdog;
+use crate::workspace::refusal::Refusal;
 
 use super::app::Process;
 use super::error::Error;
 pub use super::inside::persons_only;
 use super::outer::OuterCommand;
-use super::{notify, settings, workspace};
+use super::{graphs, notify, settings, workspace};
 
 /// The engine of this host. `watchdog` is the argument by which this program starts its watchdog.
 pub fn open<'a>(
@@ -46,6 +47,9 @@ pub fn open<'a>(
         stall_repeats: usize::try_from(settings.stall_repeats).unwrap_or(usize::MAX),
         pauses: settings.retry_pause,
         providers: Box::new(|name| settings::providers::here(repo, name)),
+        roles: Box::new(|base, role| {
+            graphs::role_text(repo, base, role).map_err(|error| Refusal::failed(error.message, error.hints))
+        }),
         validators: settings::lines::validators(repo)?,
         evaluators: settings::lines::evaluators(repo)?,
         environment: Vec::new(),

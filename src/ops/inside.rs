@@ -30,10 +30,29 @@ pub fn is_of_this_step(run: &str) -> bool {
     !is_inside() || std::env::var(RUN).is_ok_and(|own| own == run)
 }
 
-/// Whether no process above this one belongs to another turn. A program can change its variables, but not those that its
-/// parents were started with.
+/// Whether the process that carries out this turn is above this one, and none that belongs to another turn. A program can
+/// change its variables and lose its parent, but the keeper of its turn adopts it, and was started with the turn's id.
 pub(super) fn is_of_turn(turn: &str) -> bool {
-    above().all(|process| names_no_other(&process, turn))
+    let mut kept = false;
+    for process in above() {
+        if !names_no_other(&process, turn) {
+            return false;
+        }
+        if let Some(id) = carries_out(&process) {
+            if id != turn.as_bytes() {
+                return false;
+            }
+            kept = true;
+        }
+    }
+    kept
+}
+
+/// The id of the turn that a process carries out, if it does.
+fn carries_out(Above { arguments, environment }: &Above) -> Option<&[u8]> {
+    arguments.windows(2).find(|pair| pair[0] == b"orch" && pair[1] == b"turn")?;
+    let id = environment.iter().find_map(|entry| entry.strip_prefix(b"AYNIG_RUN_ID="));
+    Some(id.unwrap_or_default())
 }
 
 /// Refuses what only a person may do, if the other end of a connection on this host is in a step.
@@ -75,6 +94,21 @@ fn is_of_step(Above { arguments, environment }: &Above) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// CONTRACT 22.6
+    #[test]
+    fn a_turn_is_carried_out_by_the_process_with_its_id() {
+        let texts = |all: &[&str]| all.iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>();
+        for (arguments, environment, id) in [
+            (&["/bin/aynig", "orch", "turn"][..], &["A=b", "AYNIG_RUN_ID=1"][..], Some("1")),
+            (&["/bin/aynig", "orch", "turn"], &[], Some("")),
+            (&["/bin/aynig", "orch", "recover"], &["AYNIG_RUN_ID=1"], None),
+            (&["sh"], &["AYNIG_RUN_ID=1"], None),
+        ] {
+            let process = Above { arguments: texts(arguments), environment: texts(environment) };
+            assert_eq!(carries_out(&process), id.map(str::as_bytes), "{arguments:?} {environment:?}");
+        }
+    }
 
     /// CONTRACT 20.32
     #[test]

@@ -48,6 +48,11 @@ impl Refusal {
         Self { why, message: message.into(), hints: Vec::new(), rule: None }
     }
 
+    /// A request that was valid, and was not fulfilled.
+    pub(crate) fn failed(message: String, hints: Vec<String>) -> Self {
+        Self { hints, ..Self::new(Why::Failed, message) }
+    }
+
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self

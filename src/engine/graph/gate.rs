@@ -32,6 +32,7 @@ use crate::provider::gate::{Gate, Reply, Request, Resolution};
 use crate::stop::Stop;
 use crate::workspace::refusal::{Refusal, Why};
 
+use super::act::{CREATE_EDGE, SPAWN_NODE};
 use super::answers::{Manners, Requested, expire, unsigned};
 use super::hand::Hand;
 use super::staged::Act;
@@ -280,6 +281,12 @@ impl Answerer {
     /// heard, or a new one. No other request of this turn has it, unless it is an act.
     fn record(&self, repo: &Repo, one: &Open) -> Result<Approval, Refusal> {
         let (node, turn, request) = (self.owner.node, self.owner.turn, &one.request);
+        // An answer to it would be one to an act, which people decide by what the act really does.
+        if !one.is_act && [SPAWN_NODE, CREATE_EDGE].contains(&request.tool.name.as_str()) {
+            let message =
+                format!("{} is an act of the agent's hand: `aynig orch` asks for it", request.tool.name);
+            return Err(Refusal::new(Why::Usage, message));
+        }
         // A person decides by what the ledger shows. Nothing of it may be cut off.
         if serde_json::to_vec(&request.tool.args).is_ok_and(|text| text.len() > MAX_TEXT) {
             let message = format!(

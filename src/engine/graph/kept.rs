@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::kept_end::{Fate, Left};
+use crate::engine::leases::was_held;
 use crate::engine::record::for_ledger;
 use crate::engine::{Engine, now};
 use crate::fsutil;
@@ -19,6 +20,7 @@ use crate::model::step::{Outcome, TurnStatus};
 use crate::model::trace::Halted;
 use crate::workspace::refusal::{Refusal, Why};
 
+use super::act;
 use super::added::added;
 use super::of::Of;
 use super::settle::{Over, of_turn};
@@ -95,6 +97,16 @@ impl Engine<'_> {
             self.forget_end(run.id, name);
             return Ok(Fate::None);
         }
+        if let Err(why) = self.is_own(ledger, of, kept.as_ref()) {
+            let words = format!("a file in the place of a kept end counts for nothing: {why}");
+            (self.tell)(&words);
+            self.forget_end(run.id, name);
+            return Ok(Fate::Dropped(words));
+        }
+        let kept = kept.and_then(|kept| {
+            let acts = self.with_roles(ledger, kept.acts).map_err(|refusal| refusal.message)?;
+            Ok(KeptTurn { acts, ..kept })
+        });
         let found = match kept {
             Ok(kept) => {
                 let found = match follows(ledger, of, &kept) {
@@ -175,6 +187,28 @@ impl Engine<'_> {
 }
 
 impl Engine<'_> {
+    /// Whether an end was kept by this host, as far as that can be known: agents run with the account of their user. It is
+    /// one of a run that a remote decides, of a turn that this host held, and makes nothing that nobody approved.
+    fn is_own(
+        &self,
+        ledger: &Ledger<'_>,
+        of: &Of<'_>,
+        kept: Result<&KeptTurn, &String>,
+    ) -> Result<(), String> {
+        let Ok(kept) = kept else { return Ok(()) };
+        if *ledger.place() == Place::Here {
+            return Err("this repository decides the run, so no end is kept".to_owned());
+        }
+        if kept.turn.node != of.node.id {
+            return Err("it is of another node".to_owned());
+        }
+        if !was_held(self.repo, of.attempt.trigger, &kept.turn.turn.to_string()) {
+            return Err("this host held no such turn".to_owned());
+        }
+        act::check(&kept.acts)?;
+        self.check_approved(ledger, of.node.id, &kept.acts).map_err(|refusal| refusal.message)
+    }
+
     /// Records a turn whose kept end is dropped as interrupted, with what it used, unless the ledger has it.
     fn record_dropped(&self, ledger: &mut Ledger<'_>, kept: &KeptTurn, why: &str) -> Result<(), Refusal> {
         let (tip, turn) = (ledger.tip(), &kept.turn);

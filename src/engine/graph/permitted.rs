@@ -62,7 +62,7 @@ impl Engine<'_> {
         let because = |error: &dyn std::error::Error| Refusal::because("take files back", error);
         let tree =
             |id: CommitId| self.repo.commit(id).map(|stored| stored.tree).map_err(|error| because(&error));
-        let own = self.as_merged((before, after), &self.changed(before, after)?)?;
+        let own = self.as_merged(work, (before, after), &self.changed(before, after)?)?;
         let mut forbidden: Vec<&Difference> = own.iter().collect();
         forbidden.retain(|change| !rules.violations(std::slice::from_ref(change)).is_empty());
         let paths: BTreeSet<&BString> = forbidden.iter().map(|change| &change.path).collect();
@@ -104,17 +104,25 @@ impl Engine<'_> {
         written.map_err(|error| Refusal::because("write the work without the files", &error))
     }
 
-    /// The changes without those that a merge brought as they are from the other side.
+    /// The changes without those that a merge brought as they are from the work branch of another node, as the ledger has
+    /// it. Any other second parent may be of the node itself.
     fn as_merged(
         &self,
+        work: &Work<'_, '_>,
         (before, after): (CommitId, CommitId),
         changes: &[Difference],
     ) -> Result<Vec<Difference>, Refusal> {
         let because = |error: &dyn std::error::Error| Refusal::because("read what was merged", error);
+        let known = work.ledger.tip().state.workspaces.iter();
+        let others = known.filter(|(alias, _)| alias.as_str() != work.context.name);
+        let others: Vec<CommitId> =
+            others.filter_map(|(_, known)| CommitId::parse_hex(known.head_sha.as_bytes())).collect();
+        let is_of_another =
+            |commit: CommitId| others.iter().any(|head| *head == commit || self.repo.descends(*head, commit));
         let mut own = changes.to_vec();
         for commit in self.repo.commits_since(after, before).map_err(|error| because(&error))? {
             let stored = self.repo.commit(commit).map_err(|error| because(&error))?;
-            for merged in stored.parents.iter().skip(1) {
+            for merged in stored.parents.iter().skip(1).filter(|parent| is_of_another(**parent)) {
                 let theirs = self.repo.commit(*merged).map_err(|error| because(&error))?.tree;
                 let tip = self.repo.commit(after).map_err(|error| because(&error))?.tree;
                 let differing = self.repo.differences(theirs, tip).map_err(|error| because(&error))?;

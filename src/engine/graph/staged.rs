@@ -74,6 +74,19 @@ impl Engine<'_> {
         Ok((state, made.collect()))
     }
 
+    /// Acts with the texts of the roles of new nodes, as the base of the run has them now.
+    pub(super) fn with_roles(&self, ledger: &Ledger<'_>, acts: Vec<Act>) -> Result<Vec<Act>, Refusal> {
+        let base = &ledger.tip().state.run.base_sha;
+        let with = |act| match act {
+            Act::Spawn { node, .. } => {
+                let role_text = (self.roles)(base, &node.role)?;
+                Ok(Act::Spawn { node, role_text })
+            }
+            act => Ok(act),
+        };
+        acts.into_iter().map(with).collect()
+    }
+
     /// The acts of a live turn of this node.
     pub(super) fn hand(&self, ledger: &Ledger<'_>, (node, turn): (NodeId, TurnId)) -> Result<Hand, Refusal> {
         let hand = Hand::of(&self.directory(ledger.tip().state.run.id), turn);

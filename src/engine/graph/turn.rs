@@ -16,9 +16,9 @@ use crate::engine::salvage::{head_of, last_turn};
 use crate::engine::{Engine, now};
 use crate::ledger::{Ledger, Masks};
 use crate::model::decide::texts::cut;
-use crate::model::decide::{Command, EndedTurn, NewArtifact};
+use crate::model::decide::{Command, EndedTurn, Finding, NewArtifact};
 use crate::model::ids::{MessageId, StepId};
-use crate::model::limits::reached;
+use crate::model::limits::{of_new_node, reached};
 use crate::model::message::MAX_MESSAGE;
 use crate::model::node::Node;
 use crate::model::step::{Opcode, Outcome, TurnStatus};
@@ -29,6 +29,7 @@ use crate::workspace::context::Context;
 use crate::workspace::refusal::{Refusal, Why};
 use crate::workspace::{Awaited, Begun, unsettled_words};
 
+use super::act;
 use super::added::{added, record_staged};
 use super::agent::Ran;
 use super::answers::answered_of;
@@ -259,7 +260,11 @@ impl Engine<'_> {
             Err(refusal) => return Err(refusal),
         };
         over.artifacts = artifacts;
-        over.reached = hand.limit();
+        // The note is in a file of the agent's hand.
+        let op = self.op_of_node(of.node.id)?;
+        let after = commands(ledger, of.node.id, &over.acts, &op).ok().map(|(_, after)| after);
+        let reached = after.and_then(|after| of_new_node(&after, of.node.id));
+        over.reached = hand.limit().filter(|noted| reached.as_ref() == Some(noted));
         if let Some(turn) = &mut over.turn {
             let (id, words) = (turn.turn.to_string(), turn.last_words.as_deref());
             let read = (&ledger.tip().state, &of.node, read);
@@ -337,12 +342,20 @@ impl Engine<'_> {
         if end.status != TurnStatus::Completed {
             return Ok(Vec::new());
         }
-        let acts = hand.read()?;
+        let mut acts = hand.read()?;
+        act::check(&acts)?;
+        // What is in the file is the agent's word.
+        for act in &mut acts {
+            if let Act::Done { finding, .. } = act {
+                *finding = Finding::default();
+            }
+        }
         let mut kept = acts.iter().enumerate().filter(|(_, act)| matches!(act, Act::Artifact { .. }));
         if let Some((at, _)) = kept.find(|(at, _)| hand.content(at + 1).is_err()) {
             return Err(format!("the file that it kept by its act {} is gone", at + 1));
         }
         let refused = |refusal: Refusal| format!("what it staged cannot be carried out: {}", refusal.message);
+        let acts = self.with_roles(work.ledger, acts).map_err(refused)?;
         let op = self.op_of_node(of.node.id).map_err(refused)?;
         commands(work.ledger, of.node.id, &acts, &op).map_err(refused)?;
         self.check_approved(work.ledger, of.node.id, &acts).map_err(refused)?;

@@ -125,6 +125,9 @@ pub(super) fn answer(draft: &mut Draft<'_>, id: ApprovalId, resolution: &Resolut
     }
 }
 
+/// The names of acts that manage the run.
+const MANAGING: [&str; 2] = ["spawn_node", "create_edge"];
+
 /// Approves a request, and calls like it for good.
 pub(super) fn grant(draft: &mut Draft<'_>, id: ApprovalId, always: Always) -> Result<(), Refusal> {
     draft.persons_only("answer a request")?;
@@ -132,6 +135,11 @@ pub(super) fn grant(draft: &mut Draft<'_>, id: ApprovalId, always: Always) -> Re
     if let Some(first) = &approval.resolution {
         let is_same = first.status == Answer::Approved && approval.always == Some(always);
         return if is_same { Ok(()) } else { Err(otherwise(approval, first)) };
+    }
+    if MANAGING.contains(&approval.tool.name.as_str()) {
+        return Err(Refusal::BadAnswer(
+            "a new node or edge is approved each time; approve it without --always",
+        ));
     }
     if always == Always::Call && has_mask(&approval.tool.args.clone().into()) {
         return Err(Refusal::BadAnswer(

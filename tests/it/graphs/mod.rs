@@ -8,6 +8,7 @@ mod auto;
 mod carried;
 mod chaos;
 mod damaged;
+mod forged;
 pub(crate) mod grants;
 pub(crate) mod hand;
 mod hosts;
