@@ -155,6 +155,11 @@ impl Engine<'_> {
     ) -> Result<Fate, Refusal> {
         let run = ledger.tip().state.run.clone();
         let Ok(text) = fsutil::read_plain_text(self.kept_end(run.id, FLOW)) else { return Ok(Fate::None) };
+        if *ledger.place() == Place::Here {
+            // None is kept of a run that is decided here, so a step has written it.
+            self.forget_end(run.id, FLOW);
+            return Ok(Fate::None);
+        }
         let kept = serde_json::from_str::<KeptEnd>(&text).map_err(|error| error.to_string());
         let found = match kept {
             Ok(kept) if is_recorded(ledger, &kept) => {

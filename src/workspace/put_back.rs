@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use bstr::ByteSlice;
 
+use crate::contract::layout::HEADS;
 use crate::fsutil;
 use crate::git::process::call::Git;
 use crate::git::repo::executing::{NO_VALUE, is_readable, settings_of};
@@ -68,7 +69,13 @@ impl Workspaces<'_> {
             others = self.note_beside(context, &named)?;
         }
         for round in 0..ROUNDS {
-            if !left.iter().any(|change| change.is_unsettled() || now.in_the_way.contains_key(&change.name)) {
+            let goes_back = |change: &Change| {
+                let name = &change.name;
+                change.is_unsettled()
+                    || now.in_the_way.contains_key(name)
+                    || is_work_of_another(name, before, &now)
+            };
+            if !left.iter().any(goes_back) {
                 break;
             }
             changes.extend(self.restore(context, (before, &now), &left, round > 0));
@@ -278,6 +285,22 @@ impl Workspaces<'_> {
                     };
                     warned(path, git.run().map(drop).map_err(io::Error::other));
                 }
+                // It was moved under the name of this workspace, so nobody else moved it since, or the swap fails.
+                Thing::Ref if is_work_of_another(name, before, now) => {
+                    let git = Git::new(self.repo.common_dir()).args(["update-ref", "--no-deref"]);
+                    let (old, new) = (before.ours.get(name), now.ours.get(name));
+                    let absent = "0".repeat(old.or(new).map_or(0, String::len));
+                    let git = match old {
+                        Some(old) => git.args([name, old, new.unwrap_or(&absent)]),
+                        None => git.args(["-d", name, new.unwrap_or(&absent)]),
+                    };
+                    if let Some(new) = new {
+                        (self.options.tell)(&format!(
+                            "{name} is put back; `git show {new}` shows what was there"
+                        ));
+                    }
+                    warned(path, git.run().map(drop).map_err(io::Error::other));
+                }
                 Thing::Ref => {}
             }
         }
@@ -296,6 +319,11 @@ impl Workspaces<'_> {
         }
         related
     }
+}
+
+/// Whether a ref is the work branch of another workspace.
+fn is_work_of_another(name: &str, before: &Record, now: &Record) -> bool {
+    name.starts_with(HEADS) && (before.ours.contains_key(name) || now.ours.contains_key(name))
 }
 
 fn warned(path: &Path, restored: io::Result<()>) {

@@ -35,6 +35,43 @@ echo done"#;
     assert!(details(&graph).contains("taken back: src/main.c"), "{}", details(&graph));
 }
 
+/// A node that may write no code gives another one the commit.
+/// CONTRACT 20.33, 22.8
+#[test]
+fn the_work_branch_of_another_node_is_put_back() {
+    let graph = Graph::new("echo done >file; echo done", &["b"]);
+    graph.ok(&["chat", "RUN", "b", "Write."]);
+    graph.drain();
+    let add =
+        ["node", "add", "RUN", "r", "--role", "reviewer", "--provider", "scripted", "--permissions", "skip"];
+    graph.ok(&add);
+    let branch = format!("work/{}/b", graph.slug);
+    for (what, script) in [
+        (
+            "moved",
+            "git update-ref refs/heads/BRANCH \"$(git commit-tree -m x -p refs/heads/BRANCH \"$tree\")\"",
+        ),
+        ("removed", "git update-ref -d refs/heads/BRANCH"),
+    ] {
+        let before = graph.repo.git(["rev-parse", &branch]);
+        let tree = "tree=$(printf '100644 blob %s\\tinjected.c\\n' \"$(echo evil | git hash-object -w --stdin)\" | git mktree)";
+        agent(&graph.repo, &format!("{tree}\n{}\necho done", script.replace("BRANCH", &branch)));
+        graph.ok(&["chat", "RUN", "r", "Give it to b."]);
+        graph.repo.aynig(["run", "--branch", &format!("run/{}/r", graph.slug)]);
+        assert_eq!(graph.repo.git(["rev-parse", &branch]), before, "{what}");
+        let said = details(&graph);
+        assert!(
+            said.contains(&format!("the ref refs/heads/{branch} was")) && said.contains("and put back"),
+            "{what}: {said}"
+        );
+    }
+    agent(&graph.repo, "ls >files; echo done");
+    graph.ok(&["chat", "RUN", "b", "Go on."]);
+    graph.drain();
+    assert!(!graph.repo.git(["show", &format!("{branch}:files")]).contains("injected"));
+    assert!(graph.events(&["workspace.adopted"]).is_empty());
+}
+
 /// Writes an end for the node `b`, whose message it takes, as if its turn had ended. `$1` is the id of the turn.
 const ENDS: &str = r#"
 import glob, json, os, subprocess, sys
