@@ -28,7 +28,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 use crate::contract::ids::RemoteName;
 use crate::fsutil;
@@ -77,6 +77,12 @@ impl Shared {
     fn is_remote(&self) -> bool {
         !self.address.ip().is_loopback()
     }
+}
+
+/// Waits until the server is to stop.
+async fn requested(stopped: &mut watch::Receiver<bool>) {
+    // Without a sender the server has stopped.
+    drop(stopped.wait_for(|stopped| *stopped).await);
 }
 
 /// A server that listens.

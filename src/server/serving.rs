@@ -13,7 +13,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::sync::{Semaphore, watch};
 
 use super::guard::Peer;
-use super::{Shared, api};
+use super::{Shared, api, requested};
 use crate::ops::error::Error;
 use crate::ops::feed;
 
@@ -119,10 +119,4 @@ async fn accept(
     let all = u32::try_from(CONNECTIONS).unwrap_or(u32::MAX);
     drop(tokio::time::timeout(GRACE, room.acquire_many(all)).await);
     Ok(())
-}
-
-/// Waits until the server is to stop.
-pub(super) async fn requested(stopped: &mut watch::Receiver<bool>) {
-    // Without a sender the server has stopped.
-    drop(stopped.wait_for(|stopped| *stopped).await);
 }

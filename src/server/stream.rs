@@ -20,12 +20,11 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 use tokio::time::{Instant, interval_at, timeout};
 
-use super::Shared;
 use super::body::Query;
 use super::desk::at_desk;
 use super::failure::Failure;
 use super::guard::Peer;
-use super::serving::requested;
+use super::{Shared, requested};
 use crate::model::ids::RunId;
 use crate::model::run::CONTRACT_VERSION;
 use crate::ops::feed::News;

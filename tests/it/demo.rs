@@ -231,7 +231,7 @@ fn a_graph_from_its_file_to_its_end() {
     assert_eq!(output.status.code(), Some(0), "{text}{}", err(&output));
     assert!(text.lines().count() < 110, "{text}");
     let said = err(&output);
-    assert!(said.contains(" is paused; `aynig orch run resume "), "{said}");
+    assert!(said.contains(" is paused: `aynig orch run resume "), "{said}");
     let place = path.join("deep/here");
     let project = place.join("project");
     assert_in_order(

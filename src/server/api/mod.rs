@@ -6,6 +6,7 @@ mod approvals;
 mod artifacts;
 mod edges;
 mod events;
+mod host;
 mod nodes;
 mod places;
 mod runs;
@@ -69,6 +70,8 @@ fn endpoints() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(templates::list, templates::create))
         .routes(routes!(templates::show, templates::change, templates::delete))
         .routes(routes!(places::list))
+        .routes(routes!(host::status))
+        .routes(routes!(host::providers))
 }
 
 /// The document of the API.

@@ -145,7 +145,7 @@ fn an_act_that_nobody_approved_fails_the_turn() {
 case $prompt in *"the agent top "*) ;; *) echo done; exit ;; esac
 hand=$(git rev-parse --git-common-dir)/aynig/data/runs/$AYNIG_ORCH_RUN/hand/$AYNIG_ORCH_TURN
 [ -d "$hand" ] || exit 9
-printf '{"act":"spawn","node":{"alias":"kid","role":"implementer","provider":"scripted"},"roleText":null}' >"$hand/0001.json"
+printf '{"act":"spawn","node":{"alias":"kid","role":"implementer","provider":"scripted"}}' >"$hand/0001.json"
 echo done"#;
     let graph = managed(script, true);
     graph.ok(&["chat", "RUN", "top", "go"]);

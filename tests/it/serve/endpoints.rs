@@ -101,6 +101,20 @@ fn clients_of_the_contract_work_unmodified() {
     assert!(server.get("/api/templates").ok()["templates"].as_array().is_some_and(|all| !all.is_empty()));
     assert_eq!(server.get("/api/templates/implementer").ok()["found"], true);
     assert_eq!(server.get("/api/templates/nobody").ok()["found"], false);
+    let providers = server.get("/api/providers").ok();
+    let custom =
+        providers["providers"].as_array().and_then(|all| all.iter().find(|one| one["name"] == "custom"));
+    assert_eq!(
+        custom.map(|one| (&one["usable"], &one["kind"])),
+        Some((&true.into(), &"custom".into())),
+        "{providers}"
+    );
+    let status = server.get("/api/status").ok();
+    let drivers = status["branches"].as_array().expect("branches").iter();
+    assert!(
+        drivers.filter_map(|row| row["branch"].as_str()).any(|name| name.starts_with("run/")),
+        "{status}"
+    );
     let list = server.get("/api/fs/list").ok();
     assert_eq!((&list["current"], &list["parent"]), (&top.into(), &Value::Null));
     let edge = id(&edge, "edge");

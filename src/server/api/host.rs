@@ -1,0 +1,47 @@
+//! What this host has: its branches and who works on them, and its providers.
+
+use axum::Json;
+use axum::extract::State;
+use serde_json::json;
+
+use super::{Answer, At};
+use crate::clock;
+use crate::ops::status::{Filter, Query, look};
+use crate::ops::{authority, provider, run};
+use crate::server::desk::at_desk;
+
+/// Show the branches: what each asks for, and who works on it
+#[utoipa::path(get, path = "/api/status",
+    responses((status = 200, description = "as `aynig status --json`", body = serde_json::Value)))]
+pub(super) async fn status(State(shared): At) -> Answer {
+    let shown = at_desk(shared, None, |desk| {
+        let (repo, process) = (desk.repo, &desk.shared.app.process);
+        let authority = authority::for_run(repo, desk.shared.options.remote.as_ref())?;
+        let options = run::survey_options(repo, process, None)?;
+        let query = Query { options, one: None, named: false, filter: Filter::default() };
+        let seen = look(repo, &authority, &query, clock::wall_seconds())?;
+        Ok(json!({ "branches": seen.rows, "unmanaged": seen.unmanaged, "workspaces": seen.workspaces }))
+    });
+    shown.await.map(Json)
+}
+
+/// List the agents that this host can run
+#[utoipa::path(get, path = "/api/providers",
+    responses((status = 200, description = "the providers, with the reason of each that cannot be used", body = serde_json::Value)))]
+pub(super) async fn providers(State(shared): At) -> Answer {
+    let listed = at_desk(shared, None, |desk| {
+        let found = provider::all(desk.repo, &desk.shared.options.stop, None)?;
+        let rows = found.iter().map(|one| {
+            json!({
+                "name": one.name,
+                "kind": one.provider.as_ref().map(|provider| provider.kind.word()),
+                "configured": one.is_configured,
+                "version": one.version,
+                "usable": one.reason.is_none(),
+                "reason": one.reason,
+            })
+        });
+        Ok(json!({ "providers": rows.collect::<Vec<_>>() }))
+    });
+    listed.await.map(Json)
+}
