@@ -85,7 +85,7 @@ impl Mark {
 pub(super) fn was_held(repo: &Repo, from: CommitId, attempt: &str) -> bool {
     let commits = repo.history(from).take(MOST_READ).map_while(Result::ok);
     commits.map(|commit| Head::read(&commit.facts())).any(|head| match head {
-        Head::Working(lease) => lease.run_id.to_string() == attempt && lease.runner == repo.runner_id(),
+        Head::Working(lease) => lease.run_id == attempt && lease.runner == repo.runner_id(),
         Head::Ready(_) | Head::Invalid(_) | Head::Unmanaged => false,
     })
 }
