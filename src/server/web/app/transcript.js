@@ -1,0 +1,131 @@
+// What was said and done in a node, as a list of items that events make and change.
+
+/** @typedef {Record<string, any>} Json */
+/**
+ * An item. `kind` is user, assistant, thinking, tool, handoff, notice, approval or turn; the other
+ * fields depend on it. `open` items are still being written.
+ * @typedef {{key: string, kind: string, ts: string, seq: number, open?: boolean} & Json} Item
+ */
+
+/** How far back an item that a later event changes is looked for. */
+const REACH = 400;
+
+/**
+ * Applies an event to the transcripts. Lists in `owned` were copied for this fold and may be changed.
+ * @param {Record<string, Item[]>} transcripts @param {Set<Item[]>} owned @param {Json} event
+ */
+export function record(transcripts, owned, event) {
+  const of = (id) => {
+    let list = transcripts[id] ?? [];
+    if (!owned.has(list)) {
+      list = list.slice();
+      owned.add(list);
+      transcripts[id] = list;
+    }
+    return list;
+  };
+  const item = (kind, key, fields) => ({ key, kind, ts: event.ts, seq: event.seq, ...fields });
+  const { nodeId: id, type } = event;
+  switch (type) {
+    case "message.user": {
+      const { message } = event;
+      of(message.nodeId).push(item("user", message.id, { text: message.content, interrupt: message.interrupt, by: event.by }));
+      return;
+    }
+    case "message.assistant.delta": return append(of(id), "assistant", event, item);
+    case "message.assistant.thinking.delta": return append(of(id), "thinking", event, item);
+    case "message.assistant.final":
+    case "message.assistant.thinking.final": return finish(of(id), event, item);
+    case "tool.proposed":
+    case "tool.started":
+    case "tool.completed": return tool(of(id), event, item);
+    case "approval.requested": {
+      const { approvalId, context } = event;
+      of(id).push(item("approval", approvalId, { tool: event.tool, context }));
+      return;
+    }
+    case "approval.resolved":
+      for (const list of Object.values(transcripts)) {
+        const found = last(list, (one) => one.key === event.approvalId);
+        if (found >= 0) {
+          const mine = of(Object.keys(transcripts).find((key) => transcripts[key] === list));
+          mine[found] = { ...mine[found], resolution: event.resolution, by: event.by, answeredAt: event.ts };
+        }
+      }
+      return;
+    case "handoff.sent": {
+      const { envelope } = event;
+      const { fromNodeId: from, toNodeId: to, payload } = envelope;
+      of(from).push(item("handoff", envelope.id, { way: "out", other: to, payload }));
+      of(to).push(item("handoff", envelope.id, { way: "in", other: from, payload }));
+      return;
+    }
+    case "node.notice":
+      of(event.notice.nodeId).push(item("notice", event.notice.id, { text: event.notice.content, about: event.notice.kind }));
+      return;
+    case "turn.status": return turn(of(id), event, item);
+    default:
+  }
+}
+
+/** The place of the newest item that `fits`, not farther back than REACH. */
+function last(list, fits) {
+  for (let at = list.length - 1; at >= Math.max(0, list.length - REACH); at--) if (fits(list[at])) return at;
+  return -1;
+}
+
+const openOf = (list, kind) => last(list, (one) => one.open === true && one.kind === kind);
+
+/** Closes what is being written: something else follows it. */
+function close(list, kind) {
+  const at = openOf(list, kind);
+  if (at >= 0) list[at] = { ...list[at], open: false };
+}
+
+function append(list, kind, event, item) {
+  const at = openOf(list, kind);
+  if (kind === "assistant") close(list, "thinking");
+  if (at >= 0) list[at] = { ...list[at], text: list[at].text + event.delta };
+  else list.push(item(kind, event.id, { text: event.delta, open: true }));
+}
+
+function finish(list, event, item) {
+  const kind = event.type === "message.assistant.final" ? "assistant" : "thinking";
+  const { content: text, status } = event;
+  // Deltas of this host came before the final of record, perhaps in parts with tools between them.
+  let at = openOf(list, kind);
+  if (at < 0 && kind === "assistant") {
+    const newest = last(list, (one) => one.kind === "assistant" || one.kind === "turn");
+    if (newest >= 0 && list[newest].kind === "assistant" && list[newest].text.trim() === text.trim()) at = newest;
+  }
+  if (at >= 0) list[at] = { ...list[at], text: text ?? list[at].text, open: false, ...(status && { status }) };
+  else if (text) list.push(item(kind, event.id, { text, ...(status && { status }) }));
+}
+
+function tool(list, event, item) {
+  const id = event.toolId ?? event.tool.id;
+  close(list, "assistant");
+  let at = last(list, (one) => one.kind === "tool" && one.key === id);
+  if (at < 0) {
+    const call = event.tool ?? { id, name: "tool", args: {} };
+    at = list.push(item("tool", id, { name: call.name ?? "tool", args: call.args ?? {}, state: "proposed" })) - 1;
+  }
+  if (event.type === "tool.started") list[at] = { ...list[at], state: "running", startedAt: event.ts };
+  if (event.type === "tool.completed") {
+    const { ok = true, output } = event.result ?? {};
+    list[at] = { ...list[at], state: ok ? "ok" : "failed", output, error: event.error?.message, endedAt: event.ts };
+  }
+}
+
+function turn(list, event, item) {
+  const { turnId, status, number, detail, startedAt, consumed, spent } = event;
+  const at = last(list, (one) => one.kind === "turn" && one.key === turnId);
+  if (!number) {
+    if (status === "started" && at < 0) list.push(item("turn", turnId, { status: "running", startedAt: event.ts }));
+    return;
+  }
+  for (const kind of ["assistant", "thinking"]) close(list, kind);
+  const ended = { status, number, detail, startedAt, endedAt: event.ts, consumed, spent };
+  if (at >= 0) list[at] = { ...list[at], ...ended };
+  else list.push(item("turn", turnId, ended));
+}

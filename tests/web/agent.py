@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""A provider of the kind custom with the protocol jsonl, scripted by the words of its newest message."""
+import json
+import os
+import subprocess
+import sys
+
+
+def say(kind, **fields):
+    print(json.dumps({"type": kind, **fields}), flush=True)
+
+
+def hand(*words):
+    subprocess.run([os.environ["AYNIG_BIN"], "orch", *words], check=True, stdout=subprocess.DEVNULL)
+
+
+def tool(number, name, args, output, ok=True):
+    call = {"id": f"t{number}", "name": name, "args": args}
+    say("tool.proposed", tool=call)
+    say("tool.started", toolId=call["id"])
+    say("tool.completed", toolId=call["id"], result={"ok": ok, "output": output})
+
+
+def stream(text):
+    for start in range(0, len(text), 24):
+        say("message.assistant.delta", content=text[start:start + 24])
+    say("message.assistant.final", content=text)
+
+
+prompt = json.loads(sys.stdin.readline())
+text = prompt["prompt"]
+say("session", sessionId=f"session-{os.getpid()}")
+say("message.assistant.thinking.delta", content="The message asks for ")
+say("message.assistant.thinking.delta", content="something small.")
+say("message.assistant.thinking.final", content="The message asks for something small.")
+
+if "fail" in text.split():
+    say("node.log", message="\x1b[31merror\x1b[0m: the \x1b[1mbuild\x1b[0m failed")
+    print("a line on stderr", file=sys.stderr)
+    sys.exit(3)
+elif "ring" in text:
+    if "the agent sam" in text:
+        hand("handoff", "--to", "tom", "--message", "ring")
+    else:
+        hand("handoff", "--to", "sam", "--message", "ring")
+    stream("I passed it on.")
+elif "spawn: dora" in text:
+    hand("spawn", "dora", "--role", "implementer", "--provider", "scripted", "--permissions", "skip",
+         "--message", "Build the parser.")
+    stream("I made **dora**, who builds the parser.")
+elif "handoff: rex" in text:
+    with open("greeting.txt", "a") as file:
+        file.write("Good morning.\nGood evening.\n")
+    tool(1, "Edit", {"file_path": "greeting.txt", "old_string": "", "new_string": "Good morning.\nGood evening.\n"},
+         "The file was changed.")
+    hand("handoff", "--to", "rex", "--message", "Please look at greeting.txt.",
+         "--structured", '{"files": ["greeting.txt"]}')
+    stream("I wrote `greeting.txt` and handed it to rex.")
+elif "ask: " in text:
+    words = text.rsplit("ask: ", 1)[1].splitlines()[0]
+    command = {"write": "./check --all", "delete": "rm -r old", "install": "npm install"}.get(words.split()[0], "git push")
+    call = {"id": "t1", "name": "Bash", "args": {"command": command, "description": words}}
+    tool(0, "Read", {"file_path": "README.md"}, open("README.md").read())
+    say("tool.proposed", tool=call)
+    say("approval.requested", approvalId="a1", tool=call, context=f"{words}\n$ {command}")
+    answer = json.loads(sys.stdin.readline())["resolution"]
+    if answer["status"] == "denied":
+        stream(f"I did not do it: {answer.get('reason', '')}")
+    else:
+        with open("greeting.txt", "a") as file:
+            file.write(f"Hello, world: {words}.\n")
+        say("tool.started", toolId="t1")
+        say("tool.completed", toolId="t1", result={"ok": True, "output": "3 checks, all green"})
+        stream(f"## Done\n\n- ran `{command}`\n- wrote *greeting.txt*\n\n```sh\ncat greeting.txt\n```\n")
+else:
+    with open("notes.md", "a") as file:
+        file.write("- read\n")
+    tool(1, "Bash", {"command": "ls"}, "README.md\nnotes.md")
+    stream("I have read it.")
+say("telemetry.usage", usage={"promptTokens": 1200, "completionTokens": 85, "totalTokens": 1285, "costUsd": 0.0125},
+    model="model-1")
+say("turn.status", status="completed")
