@@ -133,8 +133,8 @@ done
 "$aynig" flow show "$flow" --json >"$out/flowshow.json"
 "$aynig" flow graph "$flow" --format json >"$out/flowgraph.json"
 python3 - "$out" "$repo" "$aynig" <<'END'
-import pathlib, sys
+import os, pathlib, sys
 # Fixtures are the same wherever they are made.
 for path in pathlib.Path(sys.argv[1]).glob("*.json*"):
-    path.write_text(path.read_text().replace(sys.argv[2], "/repository").replace(sys.argv[3], "aynig"))
+    path.write_text(path.read_text().replace(sys.argv[2], "/repository").replace(sys.argv[3], "aynig").replace(os.environ["HOME"], "/home"))
 END

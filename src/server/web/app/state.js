@@ -60,11 +60,15 @@ export function fold(view, events) {
  * @param {View} view @param {Json[]} events @returns {View}
  */
 export function replay(view, events) {
-  const next = { ...view, transcripts: {}, logs: {} };
+  const next = { ...view, transcripts: {}, logs: {}, live: {} };
   const owned = new Set();
   for (const event of events) {
+    observe(next, event);
     record(next.transcripts, owned, event);
-    if (event.type === "node.log") log(next, event);
+  }
+  // A host may have gone in the middle of a turn: then only the server knows that it is over.
+  for (const id of Object.keys(next.live)) {
+    if (!view.live[id] && view.run.nodes[id]?.status !== "running") delete next.live[id];
   }
   return next;
 }

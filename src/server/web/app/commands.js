@@ -1,0 +1,41 @@
+// The command line of each control. Pure.
+import { quoted } from "./format.js";
+
+const line = (...words) => ["aynig", ...words.filter((word) => word !== undefined && word !== "").map(quoted)].join(" ");
+const short = (id) => id.slice(0, 8);
+
+export const command = {
+  runs: () => "aynig orch run list",
+  show: (run) => line("orch", "show", run.slug),
+  events: (run) => line("orch", "events", run.slug, "-f"),
+  steerRun: (run, verb) => run.kind === "flow" ? line("flow", verb, run.slug) : line("orch", "run", verb, run.slug),
+  setRun: (run, option, value) => line("orch", "run", "set", run.slug, `--${option}`, value),
+  node: (run, node, verb) => line("orch", "node", verb, run.slug, node.alias),
+  setNode: (run, node, options) => line("orch", "node", "set", run.slug, node.alias, ...options),
+  chat: (run, node, text, interrupt) => line("orch", "chat", run.slug, node.alias, text || "TEXT", interrupt ? "--interrupt" : ""),
+  approve: (item, args) => item.tool.name === "gate" ? line("flow", "approve", item.slug)
+    : line("orch", "approve", short(item.approvalId), ...(args ? ["--args", JSON.stringify(args)] : [])),
+  deny: (item, reason) => item.tool.name === "gate" ? line("flow", "reject", item.slug, "--comment", reason || "TEXT")
+    : line("orch", "deny", short(item.approvalId), "--reason", reason || "TEXT"),
+  artifact: (run, artifact) => line("orch", "artifact", "show", run.slug, short(artifact.id)),
+  diff: (run, workspace) => workspace ? `git diff ${workspace.baseSha.slice(0, 10)}...${workspace.branchName}` : "",
+  publish: (run, node) => line("publish", run.slug, ...(node ? ["--node", node.alias] : [])),
+  rollback: (run) => line("flow", "rollback", run.slug),
+  edge: (run, from, to) => line("orch", "edge", "add", run.slug, from, to),
+  removeEdge: (run, edge) => line("orch", "edge", "remove", run.slug, short(edge.id)),
+  status: () => "aynig status --all",
+  log: (branch) => line("log", branch),
+  answer: (branch) => line("answer", branch),
+};
+
+/** The command lines that make a graph as a form describes it. */
+export function graphCommands({ label, mode, doneWhen, nodes, edges }) {
+  const made = line("orch", "run", "create", "--label", label || "TEXT", ...(mode === "AUTO" ? ["--mode", "AUTO"] : []),
+    ...(doneWhen ? ["--done-when", doneWhen] : []));
+  return [
+    `run=$(${made} | cut -d' ' -f1)`,
+    ...nodes.map((node) => `aynig orch node add "$run" ${quoted(node.alias)} --role ${quoted(node.role)} --provider ${quoted(node.provider)} --permissions ${node.permissions}`),
+    ...edges.map((edge) => `aynig orch edge add "$run" ${quoted(edge.from)} ${quoted(edge.to)}`),
+    ...nodes.filter((node) => node.prompt).map((node) => `aynig orch chat "$run" ${quoted(node.alias)} ${quoted(node.prompt)}`),
+  ];
+}

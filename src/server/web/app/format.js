@@ -1,0 +1,81 @@
+// Words and numbers for people. Pure.
+
+const UNITS = [[86_400, "d"], [3_600, "h"], [60, "min"], [1, "s"]];
+
+/** A duration with its two largest units: `2 h 5 min`. */
+export function duration(seconds) {
+  let left = Math.max(0, Math.round(seconds));
+  if (left < 1) return "0 s";
+  const parts = [];
+  for (const [size, word] of UNITS) {
+    const count = Math.floor(left / size);
+    left -= count * size;
+    if (count) parts.push(`${count} ${word}`);
+    else if (parts.length) break;
+    if (parts.length === 2) break;
+  }
+  return parts.join(" ");
+}
+
+/** How long ago: `3 min ago`, in its largest unit. */
+export function ago(time, now) {
+  const seconds = (now - Date.parse(time)) / 1000;
+  if (Number.isNaN(seconds)) return "";
+  if (seconds < 5) return "now";
+  return `${duration(seconds).replace(/ (d|h|min|s) .*/, " $1")} ago`;
+}
+
+/** The time of day, and the date unless it is of today. */
+export function moment(time, now = Date.now()) {
+  const date = new Date(time);
+  const clock = date.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  return date.toDateString() === new Date(now).toDateString() ? clock
+    : `${date.toLocaleDateString(undefined, { day: "numeric", month: "short" })} ${clock}`;
+}
+
+export function cost(usd) {
+  if (usd === undefined || usd === null) return "";
+  return `$${usd >= 100 ? usd.toFixed(0) : usd >= 0.995 ? usd.toFixed(2) : usd.toFixed(3)}`;
+}
+
+export function tokens(count = 0) {
+  if (count < 1_000) return String(count);
+  if (count < 999_500) return `${(count / 1_000).toFixed(count < 99_950 ? 1 : 0)} k`;
+  return `${(count / 1_000_000).toFixed(1)} M`;
+}
+
+export function bytes(count) {
+  if (count < 1_000) return `${count} B`;
+  if (count < 1_000_000) return `${(count / 1_000).toFixed(1)} kB`;
+  return `${(count / 1_000_000).toFixed(1)} MB`;
+}
+
+export const plural = (count, word, words = `${word}s`) => `${count} ${count === 1 ? word : words}`;
+
+/** The first line of a text, without marks of markdown, at most `most` characters. */
+export function firstLine(text = "", most = 160) {
+  const line = text.slice(0, 4 * most).split("\n").find((one) => one.trim()) ?? "";
+  const plain = line.replace(/^[#>\s*-]+/, "").replace(/[*`]/g, "").trim();
+  return plain.length > most ? `${plain.slice(0, most - 1)}…` : plain;
+}
+
+/** Who did something, in words. */
+export function who(by) {
+  if (!by) return "";
+  if (by.person) return by.person.name;
+  if (by.node) return "the agent";
+  return by.policy ? "a rule" : "aynig";
+}
+
+/** What a call does, in one line: its command, path or first argument. */
+export function callLine(args = {}) {
+  const known = ["command", "cmd", "file_path", "path", "pattern", "url", "query", "alias", "description"];
+  const key = known.find((one) => typeof args[one] === "string") ?? Object.keys(args).find((one) => typeof args[one] === "string");
+  if (key) return firstLine(args[key], 200);
+  return Array.isArray(args.command) ? args.command.join(" ") : "";
+}
+
+/** Writes a word so that a shell reads it as one. */
+export function quoted(word) {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${String(word).replaceAll("'", `'\\''`)}'`;
+}

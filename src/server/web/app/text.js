@@ -1,0 +1,53 @@
+// Markdown and terminal colours, as elements.
+import { Marked } from "marked";
+import { AnsiUp } from "ansi_up";
+import { useState } from "preact/hooks";
+import { html, safe } from "./dom.js";
+import { bytes } from "./format.js";
+
+/** A longer text is shown plain, and in parts: a browser lays 5 MB out for seconds. */
+const MOST_MARKDOWN = 60_000;
+const PART = 20_000;
+
+const escaped = (text) => text.replace(/[&<>"]/g, (one) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[one]);
+
+const marked = new Marked({
+  gfm: true,
+  renderer: {
+    // Raw HTML is shown as it was written.
+    html: ({ text }) => escaped(text),
+    // An image would be fetched.
+    image: ({ href, text }) => `${escaped(text || "image")} (${escaped(href)})`,
+    link({ href, tokens }) {
+      return `<a href="${escaped(href)}" target="_blank" rel="noopener noreferrer">${this.parser.parseInline(tokens)}</a>`;
+    },
+    // Headings of a message are no headings of this page.
+    heading({ tokens }) {
+      return `<p class="heading">${this.parser.parseInline(tokens)}</p>`;
+    },
+    checkbox: ({ checked }) => (checked ? "[x] " : "[ ] "),
+  },
+});
+
+export function Markdown({ text }) {
+  if (text.length > MOST_MARKDOWN) return html`<${Plain} text=${text} />`;
+  return html`<div class="markdown" ...${safe(/** @type {string} */ (marked.parse(text)))}></div>`;
+}
+
+/** A text as it is, a part of it if it is long. */
+export function Plain({ text, label = "text" }) {
+  const [shown, show] = useState(PART);
+  const left = text.length - shown;
+  return html`<div class="plain">
+    <pre tabindex="0" aria-label=${label}>${text.slice(0, shown)}</pre>
+    ${left > 0 && html`<button type="button" class="quiet" onClick=${() => show(shown + 10 * PART)}>
+      Show more (${bytes(left)} left)</button>`}
+  </div>`;
+}
+
+/** Lines of a log with their colours. Each line stands alone: colours end with it. */
+export function Ansi({ line }) {
+  const ansi = new AnsiUp();
+  ansi.use_classes = true;
+  return html`<span ...${safe(ansi.ansi_to_html(line.slice(0, PART)))}></span>`;
+}

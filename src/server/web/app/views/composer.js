@@ -1,0 +1,38 @@
+// Messages to a node.
+import { useState } from "preact/hooks";
+import { api } from "../api.js";
+import { command } from "../commands.js";
+import { html } from "../dom.js";
+import { Act, Command } from "../parts.js";
+import { view } from "../store.js";
+import { statusOf } from "../status.js";
+
+const LONGEST = 64 * 1024;
+
+export function Composer({ node }) {
+  const { run } = view.value;
+  const [text, set] = useState("");
+  const isRunning = statusOf(view.value, node) === "running";
+  const isReset = node.session?.resetCommands?.includes(text.trim());
+  const tooLong = new TextEncoder().encode(text).length > LONGEST;
+  const send = (interrupt) => () => api.chat(run.id, { nodeId: node.id, content: text, interrupt });
+  const ended = ["completed", "stopped", "failed"].includes(run.status);
+  const onKey = (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && text.trim() && !event.isComposing) {
+      event.preventDefault();
+      event.target.closest("form").querySelector("button").click();
+    }
+  };
+  return html`<form class="composer" onSubmit=${(event) => event.preventDefault()}>
+    <label class="field"><span>Message to ${node.alias}</span>
+      <textarea rows="3" value=${text} onInput=${(event) => set(event.target.value)} onKeyDown=${onKey}
+        placeholder=${ended ? "The run has ended. Resume it to send messages." : "Write what should be done. Ctrl+Enter sends."} disabled=${ended}></textarea></label>
+    <div class="row">
+      <div class="row">
+        <${Act} kind="primary" act=${send(false)} onDone=${() => set("")} disabled=${!text.trim() || tooLong || ended}>${isRunning ? "Queue" : "Send"}</${Act}>
+        <${Act} act=${send(true)} onDone=${() => set("")} disabled=${!text.trim() || tooLong || ended}>Interrupt now</${Act}>
+        <span class="hint">${tooLong ? "A message has at most 64 KiB." : isReset ? "This resets the session." : isRunning ? "Queue: read after this turn. Interrupt now: ends this turn, and is read first." : ""}</span>
+      </div>
+      <${Command} line=${command.chat(run, node, text.length > 60 ? "-" : text, false)} />
+    </div></form>`;
+}

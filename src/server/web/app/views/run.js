@@ -1,0 +1,2 @@
+import { html } from "../dom.js";
+export function RunScreen() { return html`<h1>RunScreen</h1>`; }
