@@ -28,9 +28,9 @@ export function ago(time, now) {
 /** The time of day, and the date unless it is of today. */
 export function moment(time, now = Date.now()) {
   const date = new Date(time);
-  const clock = date.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  const clock = date.toLocaleTimeString("en-GB");
   return date.toDateString() === new Date(now).toDateString() ? clock
-    : `${date.toLocaleDateString(undefined, { day: "numeric", month: "short" })} ${clock}`;
+    : `${date.toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ${clock}`;
 }
 
 export function cost(usd) {

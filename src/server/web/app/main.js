@@ -1,4 +1,5 @@
 // The beginning of the page.
+import "./process.js";
 import { html, render } from "./dom.js";
 import { followLinks } from "./route.js";
 import { start } from "./store.js";

@@ -51,7 +51,7 @@ export function wordOf(run) {
 
 /** The status of a node with what this host sees of it. */
 export function statusOf(view, node) {
-  if (node.status === "blocked") return "blocked";
+  if (node.status === "blocked" || openOf(view, node.id).length) return "blocked";
   return view.live[node.id] ? "running" : node.status;
 }
 

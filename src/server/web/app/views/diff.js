@@ -89,7 +89,7 @@ export function Lines({ lines, old = 1, at = 1 }) {
   </tbody></table>${marked.length > shown && html`<button type="button" class="quiet" onClick=${() => show(shown + PART)}>Show ${marked.length - shown} more lines</button>`}</div>`;
 }
 
-/** Marks the words that differ where a removed line has one added line beside it. */
+/** Marks the words that differ between removed lines and the added lines that follow them, one by one. */
 function words(lines) {
   const out = lines.slice();
   let at = 0;
@@ -98,8 +98,8 @@ function words(lines) {
     while (out[at + removed]?.mark === "-") removed += 1;
     let added = 0;
     while (out[at + removed + added]?.mark === "+") added += 1;
-    if (removed && removed === added) {
-      for (let i = 0; i < removed; i += 1) {
+    if (removed && added) {
+      for (let i = 0; i < Math.min(removed, added); i += 1) {
         const [one, other] = [out[at + i], out[at + removed + i]];
         if (one.text.length + other.text.length > 1_000) continue;
         const parts = diffWordsWithSpace(one.text, other.text);
