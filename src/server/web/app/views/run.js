@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { api } from "../api.js";
 import { command } from "../commands.js";
 import { html } from "../dom.js";
-import { cost, duration, firstLine, plural, tokens } from "../format.js";
+import { cost, duration, firstLine, tokens } from "../format.js";
 import { Act, Age, Dialog, Empty, Status, Tabs } from "../parts.js";
 import { eventsPath, go, nodePath, route, runPath } from "../route.js";
 import { flow, now, view } from "../store.js";
@@ -38,10 +38,10 @@ function Head() {
     <nav class="crumbs" aria-label="Where this is"><a href="/">Runs</a> / <code>${run.slug}</code></nav>
     <div class="heading-row"><h1 tabindex="-1">${run.label || run.slug}</h1><${Steer} run=${run} /></div>
     <p class="row"><${Status} word=${word} /><span>${deleted ? "deleted" : isFlow && flow.value ? flow.value.show.words : why}</span>
+      ${open.length > 0 && html`<a class="button primary" href="/inbox?id=${open[0].id}">Answer</a>`}
       ${!isFlow && html`<span class="muted">${run.mode === "AUTO" ? "goes on by itself" : "a person decides what is next"}, ${run.globalMode === "PLANNING" ? "documents only" : "may change all files"}</span>`}</p>
     ${run.halted && html`<div class="fault"><strong>Paused.</strong> ${haltedLine(run)} Resume lets it go on and counts anew.
       ${run.halted.evidence?.summaries?.length > 0 && html`<details><summary>Evidence</summary><ul>${run.halted.evidence.summaries.map((one) => html`<li>${firstLine(one, 200)}</li>`)}</ul></details>`}</div>`}
-    ${open.length > 0 && html`<a class="banner" href="/inbox?id=${open[0].id}"><${Status} word="needs you" /> ${plural(open.length, "request waits", "requests wait")} for an answer</a>`}
     <div class="metrics"><span>Cost <b>${cost(usage?.costUsd) || "not reported"}</b>${limits.costUsd && ` of ${cost(limits.costUsd)}`}</span><span>Tokens <b>${tokens(usage?.totalTokens)}</b>${limits.tokens && ` of ${tokens(limits.tokens)}`}</span>
       ${spent && html`<span>Turns <b>${spent.turns}</b>${limits.turns && ` of ${limits.turns}`}</span><span>Live <b>${duration(spent.wallMillis / 1000)}</b></span>`}
       <span>Begun <b><${Age} time=${run.createdAt} /></b></span><span>Changed <b><${Age} time=${run.updatedAt} /></b></span><span>Base <b><code>${(run.baseRef ?? "").replace("refs/heads/", "")} ${(run.baseSha ?? "").slice(0, 8)}</code></b></span></div>

@@ -1,0 +1,135 @@
+// Words, numbers, command lines, folding of graphs, and patches. And the stream, with a socket of ours.
+import { test } from "node:test";
+import assert from "node:assert/strict";
+import { command, graphCommands } from "../../src/server/web/app/commands.js";
+import * as format from "../../src/server/web/app/format.js";
+import { fold } from "../../src/server/web/app/groups.js";
+import { Stream, patience } from "../../src/server/web/app/stream.js";
+import { whyIdle, wordOf } from "../../src/server/web/app/status.js";
+import { begin } from "../../src/server/web/app/state.js";
+
+test("durations, ages and sizes are short", () => {
+  assert.deepEqual([0, 59, 60, 3_661, 90_000, 86_400 * 3 + 5].map(format.duration), ["0 s", "59 s", "1 min", "1 h 1 min", "1 d 1 h", "3 d"]);
+  const now = Date.parse("2026-01-01T12:00:00Z");
+  assert.equal(format.ago("2026-01-01T11:57:10Z", now), "2 min ago");
+  assert.equal(format.ago("2026-01-01T12:00:09Z", now), "now", "a clock that is ahead");
+  assert.equal(format.ago(undefined, now), "");
+  assert.deepEqual([0.0125, 1.5, 120, undefined].map(format.cost), ["$0.013", "$1.50", "$120", ""]);
+  assert.deepEqual([999, 1_285, 250_000, 3_400_000].map(format.tokens), ["999", "1.3 k", "250 k", "3.4 M"]);
+  assert.equal(format.firstLine("\n## Done\nmore"), "Done");
+});
+
+test("command lines are quoted for a shell", () => {
+  const item = { approvalId: "0a1b2c3d-0000", slug: "028b0b9e", tool: { name: "Bash", args: {} } };
+  assert.equal(command.deny(item, "it's `rm`"), `aynig orch deny 0a1b2c3d --reason 'it'\\''s \`rm\`'`);
+  assert.equal(command.approve(item, { command: "npm ci" }), `aynig orch approve 0a1b2c3d --args '{"command":"npm ci"}'`);
+  assert.equal(command.deny({ ...item, tool: { name: "gate" } }, "no"), "aynig flow reject 028b0b9e --comment no");
+  const lines = graphCommands({ label: "A pair", mode: "INTERACTIVE", nodes: [{ alias: "ada", role: "implementer", provider: "me", permissions: "gated", prompt: "Write $x" }], edges: [] });
+  assert.equal(lines.at(-1), `aynig orch chat "$run" ada 'Write $x'`);
+});
+
+test("the five words do not contradict each other", () => {
+  const rows = [
+    [{ status: "failed", openApprovals: 1 }, "failed"],
+    [{ status: "completed" }, "finished"],
+    [{ status: "completed", verdict: "failed" }, "failed"],
+    [{ status: "stopped" }, "finished"],
+    [{ status: "running", openApprovals: 1, counts: { running: 2 } }, "needs you"],
+    [{ status: "paused", halted: "limit" }, "needs you"],
+    [{ status: "paused" }, "waiting"],
+    [{ status: "running", counts: { running: 1, failed: 1 } }, "working"],
+    [{ status: "running", counts: { failed: 1 } }, "needs you"],
+    [{ status: "running", counts: { unread: 3 } }, "waiting"],
+    [{ status: "queued" }, "waiting"],
+  ];
+  for (const [run, word] of rows) assert.equal(wordOf(run).word, word, JSON.stringify(run));
+});
+
+test("each idle node has a reason", () => {
+  const node = { id: "n", alias: "ada", status: "idle", inboxCount: 0 };
+  const why = (run, fields = {}) => whyIdle(begin({ status: "running", nodes: {}, ...run }), { ...node, ...fields }, 0);
+  assert.match(why({}), /waits for a message/);
+  assert.match(why({}, { inboxCount: 2 }), /2 messages unread, and no runner/);
+  assert.match(why({}, { hold: "stopped" }), /Start lets it go on/);
+  assert.match(why({}, { status: "failed", summary: "exit code 3" }), /exit code 3/);
+  assert.match(why({}, { turn: { until: "1970-01-01T00:05:00Z" } }), /limit ends in 5 min/);
+  assert.match(why({ status: "paused" }), /paused by a person/);
+  assert.match(why({ status: "completed" }), /has ended/);
+  assert.match(why({ approvals: { a: { nodeId: "n", tool: { name: "Bash" } } } }), /your answer: Bash/);
+  assert.match(why({ nodes: { m: { alias: "rex" } } }, { waitingFor: "h", waits: { h: { to: "m" } } }), /an answer from rex/);
+});
+
+test("parallel nodes fold into one group", () => {
+  const node = (id, roleTemplate) => ({ id, roleTemplate });
+  const nodes = [node("a", "orchestrator"), node("b", "implementer"), node("c", "implementer"), node("d", "tester")];
+  const edges = ["b", "c", "d"].map((to) => ({ id: to, from: "a", to, bidirectional: false }));
+  assert.deepEqual(fold(nodes, edges, true).groups.map((one) => one.members.length), [1, 2, 1]);
+  assert.equal(fold(nodes, edges, true).edges.length, 2);
+  assert.equal(fold(nodes, edges, false).groups.length, 4);
+});
+
+class Socket {
+  static all = [];
+  constructor(url) {
+    this.url = new URL(url);
+    Socket.all.push(this);
+  }
+  say(message) { this.onmessage({ data: JSON.stringify(message) }); }
+  close(code = 1000) { this.onclose?.({ code }); }
+  get asked() { return Object.fromEntries(this.url.searchParams); }
+}
+
+function listening() {
+  Socket.all = [];
+  const seen = { events: [], states: [], gaps: 0 };
+  const stream = new Stream({ events: (events) => seen.events.push(...events.map((one) => one.seq)), hello: () => {}, gap: () => (seen.gaps += 1), state: (state) => seen.states.push(state) },
+    { Socket, base: "ws://host", soon: (work) => work() });
+  return { stream, seen, newest: () => Socket.all.at(-1) };
+}
+
+test("a stream resumes after its last event, and drops doubles", (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const { stream, seen, newest } = listening();
+  stream.open({ runId: "r", after: 10, journal: "j" });
+  assert.deepEqual(newest().asked, { runId: "r", after: "10", journal: "j" });
+  newest().say({ type: "stream.hello", journal: "j" });
+  for (const seq of [11, 12, 12, 11, 13]) newest().say({ type: "run.patch", seq });
+  newest().close(1006);
+  t.mock.timers.tick(600);
+  assert.deepEqual(newest().asked, { runId: "r", after: "13", journal: "j" });
+  newest().say({ type: "stream.hello", journal: "j" });
+  newest().say({ type: "run.patch", seq: 14 });
+  assert.deepEqual(seen.events, [11, 12, 13, 14]);
+  assert.deepEqual(seen.states, ["connecting", "live", "stale", "stale", "live"]);
+});
+
+test("a stream that was too slow comes again at once; one of another journal asks for the state", (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const { stream, seen, newest } = listening();
+  stream.open({ runId: "r", after: 1 });
+  newest().say({ type: "stream.hello", journal: "j" });
+  newest().close(4008);
+  t.mock.timers.tick(1);
+  assert.equal(Socket.all.length, 2);
+  newest().say({ type: "stream.gap" });
+  assert.equal(seen.gaps, 1);
+  stream.open({ runId: "r", after: 1 });
+  newest().close(4009);
+  assert.equal(seen.gaps, 2);
+});
+
+test("a stream tries for ever, less and less often, and a closed one does not", (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const { stream, newest } = listening();
+  stream.open({ types: "run.*" });
+  for (let attempt = 0; attempt < 40; attempt += 1) {
+    newest().close(1006);
+    t.mock.timers.tick(30_000);
+  }
+  assert.equal(Socket.all.length, 41);
+  assert.ok(patience(0, 0) === 250 && patience(30, 1) === 30_000);
+  newest().close(1006);
+  stream.close();
+  t.mock.timers.tick(60_000);
+  assert.equal(Socket.all.length, 41);
+});
