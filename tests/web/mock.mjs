@@ -59,6 +59,7 @@ class Run {
     for (const event of events) this.mock.tell(this, this.add(event));
   }
 
+  get ids() { return Object.keys(this.view.run.nodes); }
   get id() { return this.view.run.id; }
   get slug() { return this.view.run.slug; }
 

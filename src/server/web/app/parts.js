@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { html } from "./dom.js";
 import { ago, moment } from "./format.js";
+import { arrival } from "./route.js";
 import { now } from "./store.js";
 
 /** Marks beside the words, so that a status is never told by its colour alone. */
@@ -65,6 +66,16 @@ export function Act({ children, act, line, kind = "", confirm, disabled, onDone 
 /** What went wrong, and what to do. */
 export function Fault({ error }) {
   return html`<div class="fault" role="alert"><strong>${error.message}</strong>${error.hint && html` <span>${error.hint}</span>`}</div>`;
+}
+
+/** The heading of a screen. It gets the focus when a link has led here, so that screen readers say where they are. */
+export function Title({ children }) {
+  const heading = useRef(null);
+  useEffect(() => {
+    if (arrival.isNew) heading.current.focus({ preventScroll: true });
+    arrival.isNew = false;
+  }, []);
+  return html`<h1 tabindex="-1" ref=${heading}>${children}</h1>`;
 }
 
 export function Loading({ what }) {

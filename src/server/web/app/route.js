@@ -27,14 +27,16 @@ export function parse({ pathname, search, hash }) {
 /** @type {import("@preact/signals").Signal<Route>} */
 export const route = signal({ screen: "runs", query: new URLSearchParams(), hash: "" });
 
+/** Whether a link has led to a screen whose heading has not had the focus yet. */
+export const arrival = { isNew: false };
+
 /** Opens an address of this page. */
 export function go(address, { replace = false } = {}) {
   history[replace ? "replaceState" : "pushState"](null, "", address);
   route.value = parse(location);
   if (!replace) {
     scrollTo(0, 0);
-    // Screen readers are told of the new screen by its heading.
-    requestAnimationFrame(() => document.querySelector("main h1")?.focus({ preventScroll: true }));
+    arrival.isNew = true;
   }
 }
 

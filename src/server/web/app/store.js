@@ -91,7 +91,7 @@ const stream = new Stream({
     if (!stream.place.runId) loadRuns();
     loadApprovals();
   },
-  gap: () => openRun(stream.place.runId),
+  gap: () => followRun(route.value.run),
   state: (state) => {
     if (connection.value.state !== state) connection.value = { state, since: Date.now() };
     if (state === "stale") caught(api.approvals());
@@ -133,6 +133,14 @@ async function openRun(id) {
   stream.open({ runId: run.id, after: run.lastSeq, journal: name });
 }
 
+/** The same, again and again while the server is away. */
+function followRun(id) {
+  openRun(id).catch((error) => {
+    problem.value = error;
+    if (error.code === "away") setTimeout(() => route.value.run === id && followRun(id), 3_000);
+  });
+}
+
 /** The id in the address, if it still means this run. */
 const wanted = (run) => [run.id, run.slug].find((one) => one === route.value.run);
 
@@ -172,7 +180,7 @@ function follow() {
     problem.value = null;
     journal.value = { events: [], cursor: null, busy: false };
   });
-  if (run) caught(openRun(run));
+  if (run) followRun(run);
   else stream.open({ types: OVERVIEW });
 }
 

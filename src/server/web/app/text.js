@@ -45,9 +45,12 @@ export function Plain({ text, label = "text" }) {
   </div>`;
 }
 
-/** Lines of a log with their colours. Each line stands alone: colours end with it. */
+/** The page's policy has no styles of elements, so that bold is a class. Colours beyond the named ones are left out. */
+const styled = (_, style, names = "") => `<span class="${names}${style.includes("bold") ? " ansi-bold" : ""}"`;
+
+/** A line of a log with its colours. It stands alone: colours end with it. */
 export function Ansi({ line }) {
   const ansi = new AnsiUp();
   ansi.use_classes = true;
-  return html`<span ...${safe(ansi.ansi_to_html(line.slice(0, PART)))}></span>`;
+  return html`<span ...${safe(ansi.ansi_to_html(line.slice(0, PART)).replace(/<span style="([^"]*)"(?: class="([^"]*)")?/g, styled))}></span>`;
 }

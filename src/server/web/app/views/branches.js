@@ -3,7 +3,7 @@ import { api } from "../api.js";
 import { command } from "../commands.js";
 import { html } from "../dom.js";
 import { duration, moment } from "../format.js";
-import { Age, Command, Empty, Fault, Loading, Status, useFetched } from "../parts.js";
+import { Age, Command, Empty, Fault, Loading, Status, Title, useFetched } from "../parts.js";
 import { branchPath, route, setQuery } from "../route.js";
 import { branches } from "../store.js";
 import { Same } from "./shell.js";
@@ -18,12 +18,12 @@ export function Branches() {
   const { query } = route.value;
   const [kind, text, runs] = ["kind", "q", "runs"].map((name) => query.get(name) ?? "");
   const status = branches.value;
-  if (!status) return html`<h1 tabindex="-1">Branches</h1><${Loading} what="branches" />`;
+  if (!status) return html`<${Title}>Branches</${Title}><${Loading} what="branches" />`;
   const all = status.branches.filter((one) => runs || !/^(run|work)\//.test(one.branch));
   const shown = all.filter((one) => (!kind || one.kind === kind) && (!text || `${one.branch} ${one.state} ${one.subject}`.toLowerCase().includes(text.toLowerCase())))
     .sort((one, other) => ORDER.get(one.kind) - ORDER.get(other.kind) || one.branch.localeCompare(other.branch));
   const kinds = KINDS.map(([name]) => name).filter((name) => all.some((one) => one.kind === name));
-  return html`<h1 tabindex="-1">Branches</h1><${Same} line=${command.status()} />
+  return html`<${Title}>Branches</${Title}><${Same} line=${command.status()} />
     <${Runners} runners=${status.runners ?? []} />
     <div class="filters" role="search"><label><span class="unseen">Search branches</span><input type="search" placeholder="Search branches" value=${text} onInput=${(event) => setQuery({ q: event.target.value })} /></label>
       <div class="chips" role="group" aria-label="Kind">${["", ...kinds].map((name) => html`<button type="button" key=${name} aria-pressed=${kind === name} onClick=${() => setQuery({ kind: name })}>${name || "all"}</button>`)}</div>
@@ -47,7 +47,7 @@ export function Branch() {
   const { branch } = route.value;
   const { value, error } = useFetched(() => api.log(branch), branch);
   const standing = branches.value?.branches.find((one) => one.branch === branch);
-  return html`<nav class="crumbs" aria-label="Where this is"><a href="/branches">Branches</a></nav><h1 tabindex="-1">${branch}</h1><${Same} line=${command.log(branch)} />
+  return html`<nav class="crumbs" aria-label="Where this is"><a href="/branches">Branches</a></nav><${Title}>${branch}</${Title}><${Same} line=${command.log(branch)} />
     ${standing && html`<p class="row"><${Status} word=${WORDS.get(standing.kind) ?? "waiting"} label=${standing.kind} /> <code>${standing.state}</code> <span class="muted">${standing.note}</span></p>
       ${standing.kind === "waits-for-you" && html`<${Command} line=${command.answer(branch)} />`}`}
     ${error ? html`<${Fault} error=${error} />` : !value ? html`<${Loading} what="its story" />` : !value.entries.length ? html`<${Empty}>It has no story yet.</${Empty}>` : html`<ol class="cards">${value.entries.map((one, index) => html`<${Entry} key=${index} one=${one} />`)}</ol>`}`;

@@ -4,7 +4,7 @@ import { api } from "../api.js";
 import { graphCommands } from "../commands.js";
 import { html } from "../dom.js";
 import { quoted } from "../format.js";
-import { Act, Command, Copy, Fault, Field, Loading, Tabs, useFetched } from "../parts.js";
+import { Act, Command, Copy, Fault, Field, Loading, Tabs, Title, useFetched } from "../parts.js";
 import { go, route, runPath } from "../route.js";
 
 const PATTERNS = {
@@ -21,7 +21,7 @@ const useChoices = () => useFetched(async () => {
 
 export function NewRun() {
   const kind = route.value.query.get("kind") ?? "graph";
-  return html`<div class="new-run"><nav class="crumbs" aria-label="Where this is"><a href="/">Runs</a></nav><h1 tabindex="-1">New run</h1>
+  return html`<div class="new-run"><nav class="crumbs" aria-label="Where this is"><a href="/">Runs</a></nav><${Title}>New run</${Title}>
     <${Tabs} label="Kind of run" tabs=${[["graph", "/new", "Graph of agents"], ["flow", "/new?kind=flow", "Flow"]]} current=${kind} />
     ${kind === "flow" ? html`<${NewFlow} />` : html`<${NewGraph} />`}</div>`;
 }

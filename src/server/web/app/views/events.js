@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { html } from "../dom.js";
 import { callLine, firstLine, moment, plural } from "../format.js";
-import { Act, Copy, Empty, Loading, Status } from "../parts.js";
+import { Act, Copy, Empty, Loading, Status, Title } from "../parts.js";
 import { eventsPath, route, setQuery } from "../route.js";
 import { journal, loadAll, loadOlder, view } from "../store.js";
 import { begin, fold } from "../state.js";
@@ -28,7 +28,7 @@ export function Events() {
   }, [at, seq]);
 
   const types = useMemo(() => [...new Set(events.map((event) => event.type))].sort(), [events]);
-  return html`<${Crumbs} run=${run} /><h1 tabindex="-1">Events</h1><${Same} line=${command.events(run)} />
+  return html`<${Crumbs} run=${run} /><${Title}>Events</${Title}><${Same} line=${command.events(run)} />
     <div class="filters" role="search">
       <label><span class="unseen">Search events</span><input type="search" placeholder="Search text" value=${text} onInput=${(event) => setQuery({ q: event.target.value })} /></label>
       <label><span class="unseen">Type</span><select value=${type} onChange=${(event) => setQuery({ type: event.target.value })}><option value="">all types</option>${types.map((one) => html`<option>${one}</option>`)}</select></label>

@@ -5,7 +5,7 @@ import { command } from "../commands.js";
 import { html } from "../dom.js";
 import { moment, plural } from "../format.js";
 import { wantNotices } from "../notices.js";
-import { Age, Command, Copy, Empty, Fault, Loading } from "../parts.js";
+import { Age, Command, Copy, Empty, Fault, Loading, Title } from "../parts.js";
 import { keys, notices } from "../prefs.js";
 import { branchPath, nodePath, route, runPath, setQuery } from "../route.js";
 import { approvals, loadApprovals, waitingBranches } from "../store.js";
@@ -16,7 +16,7 @@ export function Inbox() {
   const list = approvals.value;
   const [chosen, choose] = useState(route.value.query.get("id"));
   const [doing, begin] = useState("");
-  const index = Math.max(0, list?.findIndex((one) => one.approvalId === chosen) ?? 0);
+  const index = list?.findIndex((one) => one.approvalId === chosen) ?? -1;
   const box = useRef(null);
 
   const select = (place) => {
@@ -28,6 +28,10 @@ export function Inbox() {
     requestAnimationFrame(() => box.current?.querySelector("[aria-current=true]")?.scrollIntoView({ block: "nearest" }));
   };
 
+  // What is shown stays what it is when the list changes: no key may answer another request than the one that was read.
+  useEffect(() => {
+    if (!chosen && list?.length) choose(list[0].approvalId);
+  });
   const answered = () => {
     const next = list[index + 1] ?? list[index - 1];
     choose(next?.approvalId);
@@ -35,10 +39,12 @@ export function Inbox() {
     loadApprovals();
   };
 
+  const current = list?.[index];
+  const actions = { a: () => (doing === "approve" ? box.current.parentElement.querySelector(".primary").click() : begin("approve")), d: () => begin("deny"), e: () => begin("edit") };
   useEffect(() => {
     const press = (event) => {
       if (!isForUs(event) || !list?.length) return;
-      const does = { j: () => select(index + 1), k: () => select(index - 1), a: () => (doing === "approve" ? box.current.parentElement.querySelector(".primary").click() : begin("approve")), d: () => begin("deny"), e: () => begin("edit") }[event.key];
+      const does = { j: () => select(index + 1), k: () => select(index - 1), ...(current && actions) }[event.key];
       if (!does) return;
       event.preventDefault();
       does();
@@ -47,10 +53,9 @@ export function Inbox() {
     return () => removeEventListener("keydown", press);
   });
 
-  if (!list) return html`<h1 tabindex="-1">Inbox</h1><${Loading} what="what waits for you" />`;
+  if (!list) return html`<${Title}>Inbox</${Title}><${Loading} what="what waits for you" />`;
   const others = waitingBranches.value;
-  const current = list[index];
-  return html`<div class="heading-row"><h1 tabindex="-1">Inbox</h1><${Wishes} /></div>
+  return html`<div class="heading-row"><${Title}>Inbox</${Title}><${Wishes} /></div>
     <${Same} line="aynig orch approvals" />
     ${!list.length && !others.length && html`<${Empty}>Nothing waits for you.</${Empty}>`}
     ${list.length > 0 && html`<div class="inbox">
@@ -60,7 +65,8 @@ export function Inbox() {
           <span class="muted">${one.alias ?? "flow"} · ${one.label || one.slug}</span>
           <${Age} time=${one.requestedAt} />
         </button></li>`)}</ol>
-      <${Request} key=${current.approvalId} one=${current} doing=${doing} begin=${begin} onAnswered=${answered} />
+      ${current ? html`<${Request} key=${chosen} one=${current} doing=${doing} begin=${begin} onAnswered=${answered} />`
+        : html`<div class="card"><p role="status">${chosen && "This request was answered, or is not asked any more."}</p><button type="button" onClick=${() => select(0)}>Show the next one</button></div>`}
     </div>`}
     ${others.length > 0 && html`<section aria-labelledby="waiting"><h2 id="waiting">Branches that wait for an answer</h2>
       <ul class="cards">${others.map((one) => html`<li key=${one.branch} class="card">

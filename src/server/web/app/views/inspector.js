@@ -33,7 +33,7 @@ export function Inspector({ node }) {
       ${workspace && html`<div><dt>Branch</dt><dd><code>${workspace.branchName}</code> <${Copy} text=${workspace.branchName} label="Copy the branch" /><br /><code>${workspace.headSha.slice(0, 10)}</code></dd></div>`}
       <div><dt>Active</dt><dd><${Age} time=${node.lastActivityAt} /></dd></div>
     </dl>
-    ${edges.length > 0 && html`<h3>Edges</h3><ul>${edges.map((edge) => html`<li key=${edge.id}>${edge.from === node.id ? html`→ <a href=${nodePath(run.id, edge.to)}>${alias(edge.to)}</a>` : html`← <a href=${nodePath(run.id, edge.from)}>${alias(edge.from)}</a>`} <span class="muted small">${edge.label}${edge.bidirectional && ", both ways"}</span></li>`)}</ul>`}
+    ${edges.length > 0 && html`<h2 class="minor">Edges</h2><ul>${edges.map((edge) => html`<li key=${edge.id}>${edge.from === node.id ? html`→ <a href=${nodePath(run.id, edge.to)}>${alias(edge.to)}</a>` : html`← <a href=${nodePath(run.id, edge.from)}>${alias(edge.from)}</a>`} <span class="muted small">${edge.label}${edge.bidirectional && ", both ways"}</span></li>`)}</ul>`}
     ${run.kind !== "flow" && html`<p><button type="button" aria-expanded=${editing} onClick=${() => edit(!editing)}>Change settings…</button></p>`}
     ${editing && html`<${Settings} node=${node} config=${config} onDone=${() => edit(false)} />`}
   </div>`;

@@ -4,7 +4,7 @@ import { api } from "../api.js";
 import { command } from "../commands.js";
 import { html } from "../dom.js";
 import { bytes, duration, moment, plural } from "../format.js";
-import { Act, Age, Command, Empty, Fault, Loading, Status, Tabs, useFetched } from "../parts.js";
+import { Act, Age, Command, Empty, Fault, Loading, Status, Tabs, Title, useFetched } from "../parts.js";
 import { nodePath, route, runPath } from "../route.js";
 import { now, view } from "../store.js";
 import { openOf, statusOf, whyIdle } from "../status.js";
@@ -18,14 +18,14 @@ import { Transcript } from "./transcript.js";
 export function NodeScreen() {
   const { run } = view.value;
   const node = run.nodes[route.value.node] ?? Object.values(run.nodes).find((one) => one.alias === route.value.node);
-  if (!node) return html`<${Crumbs} run=${run} /><h1 tabindex="-1">No such node</h1><${Empty}>It may have been removed. <a href=${runPath(run.id)}>The run</a></${Empty}>`;
+  if (!node) return html`<${Crumbs} run=${run} /><${Title}>No such node</${Title}><${Empty}>It may have been removed. <a href=${runPath(run.id)}>The run</a></${Empty}>`;
   const tab = route.value.query.get("tab") ?? (run.kind === "flow" ? "diff" : "transcript");
   const artifacts = artifactsOf(run, node);
   const tabs = [["transcript", "Transcript"], ["diff", "Changes"], ["artifacts", "Artifacts", artifacts.length], ["prompts", "Prompts"],
     ["log", "Log", view.value.logs[node.id]?.length]].map(([name, text, count]) => [name, nodePath(run.id, node.id, name), text, count]);
   const Shown = { transcript: Conversation, diff: Changes, artifacts: Artifacts, prompts: Prompts, log: Log }[tab] ?? Conversation;
   return html`<${Crumbs} run=${run} />
-    <div class="heading-row"><h1 tabindex="-1">${node.label || node.alias}</h1></div>
+    <div class="heading-row"><${Title}>${node.label || node.alias}</${Title}></div>
     <${Standing} node=${node} />
     <${Tabs} label="Of this node" tabs=${tabs} current=${tab} />
     <div class="node-grid"><div><${Shown} key=${node.id} node=${node} artifacts=${artifacts} /></div>
@@ -80,7 +80,7 @@ function Changes({ node, artifacts }) {
 
 function Artifacts({ artifacts }) {
   if (!artifacts.length) return html`<${Empty}>No turn has left anything yet.</${Empty}>`;
-  return html`${byTurn(artifacts).map(([turn, list]) => html`<section key=${turn} class="blocks"><h3>${turn ? html`Turn of <${Age} time=${list[0].createdAt} />` : "Of no turn"}</h3>
+  return html`${byTurn(artifacts).map(([turn, list]) => html`<section key=${turn} class="blocks"><h2 class="minor">${turn ? html`Turn of <${Age} time=${list[0].createdAt} />` : "Of no turn"}</h2>
     ${list.map((one) => html`<${Artifact} key=${one.id} one=${one} />`)}</section>`)}`;
 }
 
@@ -109,7 +109,7 @@ function Prompts({ node, artifacts }) {
   return html`<p class="muted">What each turn was given, as it was sent.</p>
     ${system && html`<div class="blocks"><details><summary><b>Text of the role</b> <span class="badge">${node.roleTemplate}</span></summary><${Plain} text=${system} label="Text of the role" /></details></div>`}
     ${!prompts.length && html`<${Empty}>No prompt was sent yet.</${Empty}>`}
-    ${byTurn(prompts).map(([turn, list], index) => html`<section key=${turn} class="blocks"><h3>Turn of <${Age} time=${list[0].createdAt} /></h3>
+    ${byTurn(prompts).map(([turn, list], index) => html`<section key=${turn} class="blocks"><h2 class="minor">Turn of <${Age} time=${list[0].createdAt} /></h2>
       ${list.map((one) => html`<${Artifact} key=${one.id} one=${one} isOpen=${index === 0 && one.name === "prompt.full.txt"} />`)}</section>`)}`;
 }
 

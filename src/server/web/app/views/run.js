@@ -4,7 +4,7 @@ import { api } from "../api.js";
 import { command } from "../commands.js";
 import { html } from "../dom.js";
 import { cost, duration, firstLine, tokens } from "../format.js";
-import { Act, Age, Dialog, Empty, Status, Tabs } from "../parts.js";
+import { Act, Age, Dialog, Empty, Status, Tabs, Title } from "../parts.js";
 import { eventsPath, go, nodePath, route, runPath } from "../route.js";
 import { flow, now, view } from "../store.js";
 import { haltedLine, openOf, statusOf, summaryOf, whyIdle, wordOf } from "../status.js";
@@ -36,7 +36,7 @@ function Head() {
   const isFlow = run.kind === "flow";
   return html`<div class="run-head">
     <nav class="crumbs" aria-label="Where this is"><a href="/">Runs</a> / <code>${run.slug}</code></nav>
-    <div class="heading-row"><h1 tabindex="-1">${run.label || run.slug}</h1><${Steer} run=${run} /></div>
+    <div class="heading-row"><${Title}>${run.label || run.slug}</${Title}><${Steer} run=${run} /></div>
     <p class="row"><${Status} word=${word} /><span>${deleted ? "deleted" : isFlow && flow.value ? flow.value.show.words : why}</span>
       ${open.length > 0 && html`<a class="button primary" href="/inbox?id=${open[0].id}">Answer</a>`}
       ${!isFlow && html`<span class="muted">${run.mode === "AUTO" ? "goes on by itself" : "a person decides what is next"}, ${run.globalMode === "PLANNING" ? "documents only" : "may change all files"}</span>`}</p>

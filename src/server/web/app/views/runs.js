@@ -2,7 +2,7 @@
 import { command } from "../commands.js";
 import { html } from "../dom.js";
 import { cost, firstLine, plural, tokens } from "../format.js";
-import { Age, Empty, Loading, Status } from "../parts.js";
+import { Age, Empty, Loading, Status, Title } from "../parts.js";
 import { route, runPath, setQuery } from "../route.js";
 import { loadMoreRuns, moreRuns, needed, summaries } from "../store.js";
 import { WORDS, wordOf } from "../status.js";
@@ -12,7 +12,7 @@ export function Runs() {
   const { query } = route.value;
   const [status, text] = [query.get("status") ?? "", query.get("q") ?? ""];
   const list = summaries.value;
-  return html`<div class="heading-row"><h1 tabindex="-1">Runs</h1><a class="button primary" href="/new">New run</a></div>
+  return html`<div class="heading-row"><${Title}>Runs</${Title}><a class="button primary" href="/new">New run</a></div>
     <${Same} line=${command.runs()} />
     ${needed.value > 0 && html`<a class="banner" href="/inbox"><${Status} word="needs you" /> ${plural(needed.value, "question waits", "questions wait")} in the inbox</a>`}
     <div class="filters" role="search">

@@ -4,7 +4,7 @@ import { html } from "../dom.js";
 import { session } from "../api.js";
 import { ago } from "../format.js";
 import { announcement } from "../notices.js";
-import { Command, Copy, Empty, Fault, Loading } from "../parts.js";
+import { Command, Copy, Empty, Fault, Loading, Title } from "../parts.js";
 import { theme } from "../prefs.js";
 import { route } from "../route.js";
 import { connection, needed, now, problem, reconnect, view } from "../store.js";
@@ -45,9 +45,9 @@ function Screen() {
   if (session.value === "checking") return html`<${Loading} what="the session" />`;
   if (session.value === "closed") return html`<${Closed} />`;
   const Shown = SCREENS[screen];
-  if (!Shown) return html`<h1 tabindex="-1">Nothing here</h1><${Empty}>No screen has this address. <a href="/">All runs</a></${Empty}>`;
+  if (!Shown) return html`<${Title}>Nothing here</${Title}><${Empty}>No screen has this address. <a href="/">All runs</a></${Empty}>`;
   if (OF_RUN.includes(screen) && !view.value) {
-    return problem.value ? html`<h1 tabindex="-1">Run ${route.value.run}</h1><${Fault} error=${problem.value} />` : html`<${Loading} what="the run" />`;
+    return problem.value ? html`<${Title}>Run ${route.value.run}</${Title}><${Fault} error=${problem.value} />` : html`<${Loading} what="the run" />`;
   }
   return html`${problem.value && html`<${Fault} error=${problem.value} />`}<${Shown} />`;
 }
@@ -63,12 +63,12 @@ class Guard extends Component {
   }
   render() {
     if (!this.state.error) return this.props.children;
-    return html`<h1 tabindex="-1">This screen has a fault</h1><${Fault} error=${this.state.error} />`;
+    return html`<${Title}>This screen has a fault</${Title}><${Fault} error=${this.state.error} />`;
   }
 }
 
 function Closed() {
-  return html`<h1 tabindex="-1">No session</h1>
+  return html`<${Title}>No session</${Title}>
     <p>This browser may not read this server yet. A link that opens a session works once, for 60 seconds. This prints a fresh one:</p>
     <${Command} line="aynig serve --url" />`;
 }

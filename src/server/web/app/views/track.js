@@ -22,7 +22,7 @@ function Step({ step, attempts, isCurrent }) {
   const last = attempts.at(-1);
   const state = isCurrent ? "current" : !last ? "" : GOOD.includes(last.outcome) ? "done" : last.outcome ? "failed" : "current";
   const taken = step.routes.filter((route) => route.taken > 0);
-  return html`<li class=${state} aria-current=${isCurrent ? "step" : undefined}><div class="row"><h3>${step.id}</h3><span class="badge">${OPCODES[step.opcode] ?? step.opcode}</span>
+  return html`<li class=${state} aria-current=${isCurrent ? "step" : undefined}><div class="row"><h2 class="minor">${step.id}</h2><span class="badge">${OPCODES[step.opcode] ?? step.opcode}</span>
       ${step.detail && html`<span class="muted">${step.detail}</span>`}
       ${isCurrent ? html`<${Status} word=${step.opcode === "GATE" ? "needs you" : "working"} label=${step.opcode === "GATE" ? "waits for you" : "here"} />` : !last && html`<span class="muted">not begun</span>`}</div>
     <ol class="attempts">${attempts.map((one) => html`<${Attempt} key=${one.number} one=${one} />`)}</ol>
