@@ -6,18 +6,20 @@ use crate::git::Repo;
 use crate::ledger::Tip;
 use crate::model::ids::{RunId, Slug};
 use crate::model::node::NodeStatus;
-use crate::model::run::{GlobalMode, Mode, RunKind, RunStatus, Usage};
+use crate::model::run::{GlobalMode, Mode, RunKind, RunStatus, Usage, Verdict};
 use crate::model::state::State;
 use crate::model::time::Timestamp;
+use crate::model::trace::Halted;
 
 use super::error::Error;
 use super::runs::{self, live};
 
 /// What a run is doing, as people sort runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "lowercase")]
 pub enum Doing {
     /// A person has to answer, or to decide how it goes on.
+    #[serde(rename = "needs you")]
     NeedsYou,
     /// An agent or a program is at work.
     Working,
@@ -55,15 +57,46 @@ pub struct Glance {
     pub updated_at: Timestamp,
     /// What its agents used.
     pub usage: Usage,
-    /// The number of its nodes.
-    pub nodes: usize,
+    /// Its nodes.
+    pub counts: Counts,
     /// The number of requests that wait for an answer.
-    pub approvals: usize,
+    pub open_approvals: usize,
+    /// Why it was paused, if by a rule: `stalled` or `limit`.
+    pub halted: Option<&'static str>,
+    /// The end of a flow.
+    pub verdict: Option<&'static str>,
+    /// Its last word.
+    pub termination: Option<String>,
     /// What a person is asked for otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting_for: Option<String>,
     /// The last words of the node that was active last.
-    pub summary: String,
+    pub last_words: String,
+}
+
+/// How many nodes of a run do what.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// All.
+    pub nodes: usize,
+    /// Those with a turn under way.
+    pub running: usize,
+    /// Those that failed.
+    pub failed: usize,
+    /// The items that they have not read.
+    pub unread: u64,
+}
+
+impl Counts {
+    fn of(state: &State) -> Self {
+        let with = |status| state.nodes.values().filter(|node| node.status == status).count();
+        Self {
+            nodes: state.nodes.len(),
+            running: with(NodeStatus::Running),
+            failed: with(NodeStatus::Failed),
+            unread: state.nodes.values().map(|node| node.inbox_count).sum(),
+        }
+    }
 }
 
 /// All runs, the one that changed last first. Those that cannot be read are left out.
@@ -94,25 +127,39 @@ fn glance(state: &State) -> Glance {
         created_at: run.created_at,
         updated_at: run.updated_at,
         usage: run.usage,
-        nodes: state.nodes.len(),
-        approvals: open,
+        counts: Counts::of(state),
+        open_approvals: open,
+        halted: halted(state),
+        verdict: run.verdict.map(Verdict::word),
+        termination: run.termination.clone(),
         waiting_for: run.waiting_for.clone().filter(|_| !run.status.is_ended()),
-        summary: active.map(|node| node.summary.clone()).unwrap_or_default(),
+        last_words: active.map(|node| node.summary.clone()).unwrap_or_default(),
     }
+}
+
+/// Why a rule paused a run.
+fn halted(state: &State) -> Option<&'static str> {
+    state.run.halted.as_ref().map(|halted| match halted {
+        Halted::Limit { .. } => "limit",
+        _ => "stalled",
+    })
 }
 
 /// What a run is doing. A word that asks for a person comes before the others.
 fn doing(state: &State) -> Doing {
-    let has = |status| state.nodes.values().any(|node| node.status == status);
+    let counts = Counts::of(state);
+    let has_failed =
+        [Verdict::Failed, Verdict::TimedOut, Verdict::Stalled].map(Some).contains(&state.run.verdict);
     match state.run.status {
         RunStatus::Failed => Doing::Failed,
+        RunStatus::Stopped | RunStatus::Completed | RunStatus::Paused if has_failed => Doing::Failed,
         RunStatus::Stopped | RunStatus::Completed => Doing::Finished,
         _ if state.approvals.values().any(|approval| approval.is_open()) => Doing::NeedsYou,
-        _ if state.run.waiting_for.is_some() || has(NodeStatus::Failed) => Doing::NeedsYou,
-        RunStatus::Paused => Doing::NeedsYou,
-        RunStatus::Queued => Doing::Waiting,
-        RunStatus::Running if has(NodeStatus::Running) => Doing::Working,
-        RunStatus::Running => Doing::Waiting,
+        RunStatus::Paused if state.run.halted.is_some() => Doing::NeedsYou,
+        RunStatus::Paused => Doing::Waiting,
+        _ if counts.running > 0 => Doing::Working,
+        _ if counts.failed > 0 || state.run.waiting_for.is_some() => Doing::NeedsYou,
+        RunStatus::Queued | RunStatus::Running => Doing::Waiting,
     }
 }
 
@@ -129,7 +176,7 @@ mod tests {
             (RunStatus::Running, NodeStatus::Idle, Doing::Waiting),
             (RunStatus::Running, NodeStatus::Running, Doing::Working),
             (RunStatus::Running, NodeStatus::Failed, Doing::NeedsYou),
-            (RunStatus::Paused, NodeStatus::Running, Doing::NeedsYou),
+            (RunStatus::Paused, NodeStatus::Running, Doing::Waiting),
             (RunStatus::Stopped, NodeStatus::Failed, Doing::Finished),
             (RunStatus::Completed, NodeStatus::Idle, Doing::Finished),
             (RunStatus::Failed, NodeStatus::Idle, Doing::Failed),
@@ -139,9 +186,6 @@ mod tests {
             state.run.status = status;
             state.nodes.get_mut(&node).expect("a node").status = node_status;
             assert_eq!(doing(&state), wanted, "{status:?} {node_status:?}");
-            state.run.waiting_for = Some("x".to_owned());
-            let needs = !status.is_ended();
-            assert_eq!(doing(&state) == Doing::NeedsYou, needs, "{status:?}");
         }
     }
 }

@@ -94,7 +94,9 @@ impl Door {
     /// A new one-time token.
     pub(super) fn link(&self) -> String {
         let token = secret();
-        lock(&self.once).push((token.clone(), clock::monotonic()));
+        let mut once = lock(&self.once);
+        once.retain(|(_, since)| since.elapsed() < ONCE);
+        once.push((token.clone(), clock::monotonic()));
         token
     }
 

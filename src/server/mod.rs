@@ -11,6 +11,7 @@
 //! | `failure` | errors as answers |
 //! | `guard` | the checks of every request |
 //! | `link` | asks a running server for a link |
+//! | `pages` | the page, as files in the program |
 //! | `serving` | connections |
 //! | `stream` | events as they happen: WebSocket and SSE |
 
@@ -21,6 +22,7 @@ mod door;
 mod failure;
 mod guard;
 mod link;
+mod pages;
 mod serving;
 mod stream;
 

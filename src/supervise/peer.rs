@@ -8,6 +8,9 @@ use crate::session::processes;
 /// The processes that have the end `peer` of the connection from `peer` to `own` open. None if it is another host's, or a
 /// process of another account.
 pub(crate) fn holders(peer: SocketAddr, own: SocketAddr) -> Vec<i32> {
+    // A listener at all addresses has those of the older kind as newer ones. The client's socket has them as they are.
+    let plain = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
+    let (peer, own) = (plain(peer), plain(own));
     let table = if peer.is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" };
     let Some(socket) = fs::read_to_string(table).ok().and_then(|table| socket(&table, peer, own)) else {
         return Vec::new();
@@ -49,14 +52,15 @@ mod tests {
 
     #[test]
     fn the_process_of_a_connection_is_found() {
-        for listen in ["127.0.0.1:0", "[::1]:0"] {
+        for (listen, connect) in [("127.0.0.1:0", "127.0.0.1"), ("[::1]:0", "::1"), ("[::]:0", "127.0.0.1")] {
             let Ok(listener) = TcpListener::bind(listen) else { continue };
-            let own = listener.local_addr().expect("an address");
-            let client = TcpStream::connect(own).expect("it listens");
+            let port = listener.local_addr().expect("an address").port();
+            let client = TcpStream::connect((connect, port)).expect("it listens");
             let peer = client.local_addr().expect("an address");
+            let (taken, seen) = listener.accept().expect("a connection");
             let own_pid = i32::try_from(std::process::id()).expect("a pid");
-            assert_eq!(holders(peer, own), [own_pid], "{listen}");
-            assert!(holders(own, peer).is_empty(), "nobody took the other end yet");
+            assert_eq!(holders(seen, taken.local_addr().expect("an address")), [own_pid], "{listen}");
+            assert!(holders(SocketAddr::new(peer.ip(), 1), peer).is_empty(), "{listen}");
         }
     }
 }

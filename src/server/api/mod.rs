@@ -16,7 +16,8 @@ mod templates;
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::{StatusCode, Uri};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Json, Router, middleware};
 use serde_json::{Value, json};
@@ -30,6 +31,7 @@ use utoipa_axum::routes;
 
 use super::failure::{Failure, Fault};
 use super::guard::guard;
+use super::pages::{page, unknown};
 use super::{Shared, stream};
 
 /// The document without its paths.
@@ -103,10 +105,9 @@ pub(super) fn router(shared: &Arc<Shared>, stopped: &watch::Receiver<bool>) -> R
         .route("/api/openapi.json", get(async move || described))
         .merge(endpoints.with_state(Arc::clone(shared)))
         .merge(live)
-        .fallback(async |uri: Uri| {
-            let path: String = uri.path().chars().take(80).collect();
-            Failure::unknown(format!("there is no {path:?}"))
-                .hint("`GET /api/openapi.json` lists what there is")
+        .fallback(async |method: Method, uri: Uri, headers: HeaderMap| match method {
+            Method::GET | Method::HEAD => page(&uri, &headers),
+            _ => unknown(uri.path()).into_response(),
         })
         .method_not_allowed_fallback(async || {
             Failure::new(StatusCode::METHOD_NOT_ALLOWED, "method", "this path has other methods")

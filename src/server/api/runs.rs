@@ -29,7 +29,7 @@ pub(super) struct Listing {
     limit: Option<usize>,
     /// Only those after this id in the list, with `view=summary`
     before: Option<String>,
-    /// Only those that do this, in five words: needs-you, working, waiting, finished, failed
+    /// Only those that do this, in five words: needs you, working, waiting, finished, failed
     status: Option<String>,
     /// Only those whose slug or label has this text
     q: Option<String>,
@@ -66,16 +66,19 @@ fn summaries(desk: &Desk<'_>, listing: &Listing) -> Result<Value, Failure> {
     let status: Option<Doing> = match &listing.status {
         None => None,
         Some(word) => Some(serde_json::from_value(json!(word)).map_err(|_| {
-            Failure::rule("status", "status is needs-you, working, waiting, finished or failed")
+            Failure::rule("status", "status is needs you, working, waiting, finished or failed")
         })?),
     };
     let glances = board::glances(desk.repo)?;
     let text = listing.q.clone().unwrap_or_default().to_lowercase();
-    let has =
-        |one: &board::Glance| one.label.to_lowercase().contains(&text) || one.slug.as_str().contains(&text);
+    let has = |one: &board::Glance| {
+        one.label.to_lowercase().contains(&text)
+            || one.slug.as_str().contains(&text)
+            || one.last_words.to_lowercase().contains(&text)
+    };
     let counts = |doing| glances.iter().filter(|one| one.doing == doing).count();
     let counted = json!({
-        "needs-you": counts(Doing::NeedsYou), "working": counts(Doing::Working), "waiting": counts(Doing::Waiting),
+        "needs you": counts(Doing::NeedsYou), "working": counts(Doing::Working), "waiting": counts(Doing::Waiting),
         "finished": counts(Doing::Finished), "failed": counts(Doing::Failed),
     });
     let from = match &listing.before {
@@ -175,7 +178,11 @@ fn own_place(desk: &Desk<'_>, cwd: Option<&str>) -> Result<(), Failure> {
 #[utoipa::path(get, path = "/api/runs/{id}", params(("id" = String, Path, description = "an id, the beginning of one, or a slug")),
     responses((status = 200, description = "its whole state", body = Value)))]
 pub(super) async fn show(State(shared): At, Path(id): Path<String>) -> Answer {
-    let shown = at_desk(shared, None, move |desk| Ok(json!({ "run": state(desk, desk.run(&id)?)? })));
+    let shown = at_desk(shared, None, move |desk| {
+        let run = desk.run(&id)?;
+        let state = state(desk, run)?;
+        Ok(json!({ "journal": state["journal"], "run": state }))
+    });
     shown.await.map(Json)
 }
 

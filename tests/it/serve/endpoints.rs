@@ -258,3 +258,44 @@ fn the_document_describes_every_path() {
         }
     }
 }
+
+/// CONTRACT 23.9
+#[test]
+fn the_page_comes_from_the_program_under_a_strict_policy() {
+    let (_repo, server) = served("echo done");
+    let open = |path: &str| server.with("GET", path, &[], "");
+    let index = open("/");
+    assert_eq!(index.status, 200, "it needs no session");
+    let policy = index.header("content-security-policy").expect("a policy");
+    for part in
+        ["default-src 'none'", "'sha256-", "frame-ancestors 'none'", "require-trusted-types-for 'script'"]
+    {
+        assert!(policy.contains(part), "{policy}");
+    }
+    assert!(!policy.contains("unsafe"), "{policy}");
+    let text = String::from_utf8_lossy(&index.body).into_owned();
+    assert!(
+        text.contains("<script type=\"importmap\">")
+            && !text.contains("http://")
+            && !text.contains("https://"),
+        "{text}"
+    );
+    for path in ["/inbox", "/runs/x", "/runs/x/nodes/y?tab=log", "/branches/a/b"] {
+        assert_eq!(open(path).body, index.body, "{path}");
+    }
+    for map in text.split('"').filter(|path| {
+        path.starts_with("/vendor/") || path.starts_with("/app/") || path.starts_with("/style/")
+    }) {
+        let file = open(map);
+        let kind =
+            if map.ends_with(".css") { "text/css; charset=utf-8" } else { "text/javascript; charset=utf-8" };
+        assert_eq!((file.status, file.header("content-type")), (200, Some(kind)), "{map}");
+        let lasts = file.header("cache-control").expect("a time").contains("immutable");
+        assert_eq!(lasts, map.starts_with("/vendor/"), "{map}");
+        let tag = format!("If-None-Match: {}", file.header("etag").expect("a tag"));
+        assert_eq!(server.with("GET", map, &[&tag], "").status, 304, "{map}");
+    }
+    for path in ["/app/nope.js", "/vendor/nope.js", "/vendor.sh", "/app/../index.html/x.js", "/api"] {
+        assert!(matches!(open(path).status, 401 | 404), "{path}");
+    }
+}

@@ -31,6 +31,7 @@ fn what_another_origin_makes_a_browser_send_is_refused() {
         ("GET", "/api/runs", &["Authorization: Bearer x"], 401),
         ("GET", "/api/runs", &["Authorization: Basic x"], 401),
         ("GET", "/api/openapi.json", &[], 401),
+        ("POST", "/nope", &[&*bearer, JSON], 404),
         ("GET", "/ws", &[], 403),
         ("POST", "/api/runs", &[&*bearer, JSON, &origin], 200),
         ("POST", "/api/runs", &[&*bearer, JSON, "Origin: http://evil.example"], 403),
