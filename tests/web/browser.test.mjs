@@ -208,6 +208,11 @@ check("a node shows its transcript, artifacts, prompts, changes and log", async 
   const page = await bench.open(path);
   await page.getByText("I wrote greeting.txt and handed it to rex.").waitFor();
   const tool = page.locator(".item-tool").filter({ hasText: "greeting.txt" }).first();
+  await page.locator(".transcript").hover();
+  while (!(await tool.count())) {
+    await page.mouse.wheel(0, -400);
+    await page.waitForTimeout(50);
+  }
   await tool.locator("summary").click();
   await tool.getByText("The file was changed.").waitFor();
   assert.ok(await tool.locator("tr.added").count() >= 1, "an edit is shown as a diff");
@@ -229,6 +234,7 @@ check("a node shows its transcript, artifacts, prompts, changes and log", async 
 
 check("a message is answered as it streams, queued or at once", async () => {
   const page = await bench.open(await bench.node("The greeting", "rex"));
+  bench.mock.pace = 150;
   const box = page.getByRole("textbox", { name: "Message to rex" });
   await box.fill("Is it right?");
   await page.getByRole("button", { name: "Send", exact: true }).click();
@@ -239,6 +245,7 @@ check("a message is answered as it streams, queued or at once", async () => {
   await page.locator(".markdown table").waitFor();
   await page.locator(".caret").waitFor({ state: "detached" });
   assert.equal(await page.locator(".item-user").filter({ hasText: "Is it right?" }).count(), 1, "not twice");
+  bench.mock.pace = 10;
   await box.fill("say At once.");
   await page.getByRole("button", { name: "Interrupt now" }).click();
   await page.getByText("interrupts", { exact: true }).waitFor();

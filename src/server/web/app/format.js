@@ -1,5 +1,6 @@
 // Words and numbers for people. Pure.
 
+/** @type {[number, string][]} */
 const UNITS = [[86_400, "d"], [3_600, "h"], [60, "min"], [1, "s"]];
 
 /** A duration with its two largest units: `2 h 5 min`. */

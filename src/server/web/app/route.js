@@ -3,6 +3,7 @@ import { signal } from "@preact/signals";
 
 /** @typedef {{screen: string, run?: string, node?: string, branch?: string, query: URLSearchParams, hash: string}} Route */
 
+/** @type {[RegExp, (found: RegExpExecArray) => any][]} */
 const SHAPES = [
   [/^\/$/, () => ({ screen: "runs" })],
   [/^\/inbox\/?$/, () => ({ screen: "inbox" })],

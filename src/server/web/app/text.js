@@ -1,7 +1,7 @@
 // Markdown and terminal colours, as elements.
 import { Marked } from "marked";
 import { AnsiUp } from "ansi_up";
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { html, safe } from "./dom.js";
 import { bytes } from "./format.js";
 
@@ -30,8 +30,10 @@ const marked = new Marked({
 });
 
 export function Markdown({ text }) {
-  if (text.length > MOST_MARKDOWN) return html`<${Plain} text=${text} />`;
-  return html`<div class="markdown" ...${safe(/** @type {string} */ (marked.parse(text)))}></div>`;
+  const isLong = text.length > MOST_MARKDOWN;
+  // Lists draw their rows anew while they scroll.
+  const content = useMemo(() => isLong || safe(/** @type {string} */ (marked.parse(text))), [text]);
+  return isLong ? html`<${Plain} text=${text} />` : html`<div class="markdown" ...${content}></div>`;
 }
 
 /** A text as it is, a part of it if it is long. */
@@ -50,7 +52,10 @@ const styled = (_, style, names = "") => `<span class="${names}${style.includes(
 
 /** A line of a log with its colours. It stands alone: colours end with it. */
 export function Ansi({ line }) {
-  const ansi = new AnsiUp();
-  ansi.use_classes = true;
-  return html`<span ...${safe(ansi.ansi_to_html(line.slice(0, PART)).replace(/<span style="([^"]*)"(?: class="([^"]*)")?/g, styled))}></span>`;
+  const content = useMemo(() => {
+    const ansi = new AnsiUp();
+    ansi.use_classes = true;
+    return safe(ansi.ansi_to_html(line.slice(0, PART)).replace(/<span style="([^"]*)"(?: class="([^"]*)")?/g, styled));
+  }, [line]);
+  return html`<span ...${content}></span>`;
 }

@@ -15,7 +15,7 @@ export function VirtualList({ items, keyOf, row, estimate = 60, label, follow = 
   const box = useRef(null);
   const [, redraw] = useReducer((count) => count + 1, 0);
   const follows = useRef(follow);
-  const virtual = useRef(/** @type {Virtualizer<any, any> | null} */ (null));
+  const virtual = useRef(/** @type {Virtualizer | null} */ (null));
   const options = {
     count: items.length,
     getScrollElement: () => box.current,

@@ -8,7 +8,7 @@ import { branchPath, route, setQuery } from "../route.js";
 import { branches } from "../store.js";
 import { Same } from "./shell.js";
 
-/** The kinds with the five words, the most urgent first. */
+/** The kinds with the five words, the most urgent first. @type {[string, string][]} */
 const KINDS = [["waits-for-you", "needs you"], ["stalled", "failed"], ["invalid", "failed"], ["expired", "waiting"], ["working", "working"], ["ready", "waiting"],
   ["parked", "waiting"], ["waiting", "waiting"], ["rests", "finished"], ["excluded", "waiting"], ["unmanaged", "waiting"]];
 const WORDS = new Map(KINDS);

@@ -1,5 +1,6 @@
 // The graph of a run: nodes as cards, edges as curves. Cards can be dragged; the layout is kept by the server.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Component } from "preact";
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api } from "../api.js";
 import { html, layoutWorker } from "../dom.js";
 import { firstLine, plural } from "../format.js";
@@ -9,7 +10,7 @@ import { nodePath } from "../route.js";
 import { now, view } from "../store.js";
 import { statusOf, whyIdle } from "../status.js";
 
-const [WIDTH, HEIGHT] = [190, 84];
+const [WIDTH, HEIGHT] = [190, 92];
 const STEP = 20;
 const ARROWS = { ArrowLeft: [-STEP, 0], ArrowRight: [STEP, 0], ArrowUp: [0, -STEP], ArrowDown: [0, STEP] };
 
@@ -45,16 +46,20 @@ export function Graph() {
     layOut(groups.map((one) => one.id), edges.map((one) => [one.from, one.to])).then((positions) => isCurrent && setLaid(positions));
     return () => { isCurrent = false; };
   }, [topology]);
-  const [moved, move] = useState({});
+  const [moved, setMoved] = useState({});
   const kept = folds ? {} : run.layout?.positions ?? {};
+  const latest = useRef(null);
+  latest.current = { kept, moved, folds };
+  const move = useCallback((id, position) => setMoved((before) => ({ ...before, [id]: position })), []);
+  const keep = useCallback((id, position) => {
+    const { kept: known, moved: own, folds: isFolded } = latest.current;
+    if (isFolded) return;
+    const positions = { ...known, ...own, [id]: position };
+    api.patchRun(run.id, { layout: { positions, viewport: { x: 0, y: 0, zoom: 1 }, updatedAt: new Date().toISOString() } }).then(() => fail(null), fail);
+  }, [run.id]);
   if (!nodes.length) return html`<${Empty}>The run has no nodes yet.</${Empty}>`;
   if (!laid) return html`<${Loading} what="the layout" />`;
   const at = (id) => moved[id] ?? kept[id] ?? laid[id] ?? { x: 0, y: 0 };
-  const keep = (id, position) => {
-    if (folds) return;
-    const positions = { ...kept, ...moved, [id]: position };
-    api.patchRun(run.id, { layout: { positions, viewport: { x: 0, y: 0, zoom: 1 }, updatedAt: new Date().toISOString() } }).then(() => fail(null), fail);
-  };
   const [right, bottom] = groups.reduce(([x, y], { id }) => [Math.max(x, at(id).x + WIDTH), Math.max(y, at(id).y + HEIGHT)], [0, 0]);
   return html`<div class="graph-tools"><span class="muted">${plural(nodes.length, "node")}, ${plural(Object.keys(run.edges).length, "edge")}</span>
       ${nodes.length > LARGE && html`<button type="button" aria-pressed=${folds} onClick=${() => setFolds(!folds)}>Fold parallel nodes</button>`}
@@ -64,7 +69,7 @@ export function Graph() {
       <svg width=${right} height=${bottom} aria-hidden="true"><defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse"><path d="M0 0 L8 4 L0 8 Z" /></marker></defs>
         ${edges.map((one) => html`<path key=${one.id} d=${curve(at(one.from), at(one.to))} marker-end="url(#arrow)" marker-start=${one.both ? "url(#arrow)" : undefined}
           stroke-dasharray=${one.edge.type === "report" ? "5 4" : undefined} class=${isPassed(passed, one.edge) ? "passed" : ""} />`)}</svg>
-      ${groups.map((group) => html`<${Card} key=${group.id} group=${group} at=${at(group.id)} move=${(position) => move({ ...moved, [group.id]: position })} keep=${(position) => keep(group.id, position)} />`)}
+      ${groups.map((group) => html`<${Card} key=${group.id} ...${shownOf(group)} at=${at(group.id)} move=${move} keep=${keep} />`)}
     </div></div>
     <details><summary>Edges in words</summary><ul>${Object.values(run.edges).map((edge) => html`<li key=${edge.id}>${run.nodes[edge.from]?.alias} ${edge.bidirectional ? "↔" : "→"} ${run.nodes[edge.to]?.alias} <span class="muted">${edge.label}</span></li>`)}</ul></details>`;
 }
@@ -88,37 +93,61 @@ function curve(one, other) {
   return `M${x1} ${y1} C${x1} ${y1 + bend} ${x2} ${y2 - bend} ${x2} ${y2}`;
 }
 
-function Card({ group, at, move, keep }) {
-  const { run } = view.value;
-  const [node] = group.members;
-  const count = group.members.length;
-  const statuses = group.members.map((one) => statusOf(view.value, one));
+/** What a card shows, as values that can be compared. */
+function shownOf({ members }) {
+  const [node] = members;
+  const count = members.length;
+  const statuses = members.map((one) => statusOf(view.value, one));
   const status = ["blocked", "failed", "running", "idle"].find((word) => statuses.includes(word)) ?? "idle";
-  const drag = useRef(null);
-  const place = (event) => ({ x: Math.max(0, drag.current.at.x + event.clientX - drag.current.x), y: Math.max(0, drag.current.at.y + event.clientY - drag.current.y) });
-  const onPointerDown = (event) => {
+  const words = count > 1 ? members.map((one) => one.alias).join(", ")
+    : view.value.live[node.id]?.summary ?? (firstLine(node.summary, 80) || whyIdle(view.value, node, now.peek()));
+  return { id: node.id, href: nodePath(view.value.run.id, node.id), name: count > 1 ? `${count} × ${node.roleTemplate}` : node.alias, status, words,
+    label: count > 1 ? counted(statuses) : status, unread: count > 1 ? 0 : node.inboxCount };
+}
+
+/** A card. It is drawn anew only if what it shows has changed: a graph may have hundreds. */
+class Card extends Component {
+  drag = null;
+
+  shouldComponentUpdate(next) {
+    const { at, ...rest } = this.props;
+    return at.x !== next.at.x || at.y !== next.at.y || Object.keys(rest).some((key) => rest[key] !== next[key]);
+  }
+
+  place({ clientX, clientY }) {
+    const { at, x, y } = this.drag;
+    return { x: Math.max(0, at.x + clientX - x), y: Math.max(0, at.y + clientY - y) };
+  }
+
+  begin = (event) => {
     if (event.button !== 0 || event.target.closest("a")) return;
     event.currentTarget.setPointerCapture(event.pointerId);
-    drag.current = { x: event.clientX, y: event.clientY, at };
+    this.drag = { x: event.clientX, y: event.clientY, at: this.props.at };
   };
-  const onPointerUp = (event) => {
-    if (drag.current && (event.clientX !== drag.current.x || event.clientY !== drag.current.y)) keep(place(event));
-    drag.current = null;
+
+  end = (event) => {
+    const { id, keep } = this.props;
+    if (this.drag && (event.clientX !== this.drag.x || event.clientY !== this.drag.y)) keep(id, this.place(event));
+    this.drag = null;
   };
-  const onKeyDown = (event) => {
+
+  press = (event) => {
     const by = event.altKey && ARROWS[event.key];
     if (!by) return;
     event.preventDefault();
+    const { id, at, move, keep } = this.props;
     const position = { x: Math.max(0, at.x + by[0]), y: Math.max(0, at.y + by[1]) };
-    move(position);
-    keep(position);
+    move(id, position);
+    keep(id, position);
   };
-  const words = count > 1 ? group.members.map((one) => one.alias).join(", ") : view.value.live[node.id]?.summary ?? (firstLine(node.summary, 80) || whyIdle(view.value, node, now.peek()));
-  return html`<div class="graph-node ${status}" style=${{ left: `${at.x}px`, top: `${at.y}px`, height: `${HEIGHT}px` }} onPointerDown=${onPointerDown}
-      onPointerMove=${(event) => drag.current && move(place(event))} onPointerUp=${onPointerUp} onKeyDown=${onKeyDown}>
-    <div class="top-row"><a href=${nodePath(run.id, node.id)}>${count > 1 ? `${count} × ${node.roleTemplate}` : node.alias}</a>
-      ${node.inboxCount > 0 && count === 1 && html`<span class="count" title="unread">${node.inboxCount}<span class="unseen"> unread</span></span>`}</div>
-    <${Status} word=${status} label=${count > 1 ? counted(statuses) : status} /><p>${words}</p></div>`;
+
+  render() {
+    const { id, href, name, status, label, words, unread, at, move } = this.props;
+    return html`<div class="graph-node ${status}" style=${{ left: `${at.x}px`, top: `${at.y}px`, height: `${HEIGHT}px` }} onPointerDown=${this.begin}
+        onPointerMove=${(event) => this.drag && move(id, this.place(event))} onPointerUp=${this.end} onKeyDown=${this.press}>
+      <div class="top-row"><a href=${href}>${name}</a>${unread > 0 && html`<span class="count" title="unread">${unread}<span class="unseen"> unread</span></span>`}</div>
+      <${Status} word=${status} label=${label} /><p>${words}</p></div>`;
+  }
 }
 
 function counted(statuses) {

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api.js";
 import { command } from "../commands.js";
 import { html } from "../dom.js";
-import { moment, plural } from "../format.js";
+import { callLine, moment, plural } from "../format.js";
 import { wantNotices } from "../notices.js";
 import { Age, Command, Copy, Empty, Fault, Loading, Title } from "../parts.js";
 import { keys, notices } from "../prefs.js";
@@ -64,6 +64,7 @@ export function Inbox() {
           <b>${one.tool.name === "gate" ? one.tool.args.question ?? "Gate" : one.tool.name}</b>
           <span class="muted">${one.alias ?? "flow"} · ${one.label || one.slug}</span>
           <${Age} time=${one.requestedAt} />
+          ${one.tool.name !== "gate" && html`<code>${callLine(one.tool.args)}</code>`}
         </button></li>`)}</ol>
       ${current ? html`<${Request} key=${chosen} one=${current} doing=${doing} begin=${begin} onAnswered=${answered} />`
         : html`<div class="card"><p role="status">${chosen && "This request was answered, or is not asked any more."}</p><button type="button" onClick=${() => select(0)}>Show the next one</button></div>`}

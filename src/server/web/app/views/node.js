@@ -4,7 +4,7 @@ import { api } from "../api.js";
 import { command } from "../commands.js";
 import { html } from "../dom.js";
 import { bytes, duration, moment, plural } from "../format.js";
-import { Act, Age, Command, Empty, Fault, Loading, Status, Tabs, Title, useFetched } from "../parts.js";
+import { Age, Command, Empty, Fault, Loading, Status, Tabs, Title, useFetched } from "../parts.js";
 import { nodePath, route, runPath } from "../route.js";
 import { now, view } from "../store.js";
 import { openOf, statusOf, whyIdle } from "../status.js";

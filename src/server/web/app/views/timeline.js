@@ -41,5 +41,5 @@ function stepRows(run) {
       status: !step.outcome ? "running" : GOOD.includes(step.outcome) ? "completed" : "failed" };
     rows.set(step.id, [...(rows.get(step.id) ?? []), bar]);
   }
-  return [...rows].map(([name, bars]) => ({ name, bars }));
+  return [...rows].map(([name, bars]) => ({ name, href: undefined, bars }));
 }

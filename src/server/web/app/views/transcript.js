@@ -1,4 +1,5 @@
 // What was said and done in a node, as it happens.
+import { useEffect } from "preact/hooks";
 import { html } from "../dom.js";
 import { callLine, cost, duration, firstLine, moment, plural, who } from "../format.js";
 import { Act, Empty, Status } from "../parts.js";
@@ -14,7 +15,9 @@ const ENOUGH = 30;
 export function Transcript({ node }) {
   const items = view.value.transcripts[node.id] ?? [];
   const { cursor, busy } = journal.value;
-  if (items.length < ENOUGH && cursor && !busy) loadOlder();
+  useEffect(() => {
+    if (items.length < ENOUGH && cursor && !busy) loadOlder();
+  }, [items.length, cursor, busy]);
   return html`
     ${cursor && html`<p class="row small"><${Act} act=${loadOlder} kind="quiet" disabled=${busy}>${busy ? "Loading older events…" : "Load older events"}</${Act}></p>`}
     <${VirtualList} items=${items} keyOf=${keyOf} row=${(item) => html`<${Item} item=${item} />`} label="Transcript of ${node.alias}" follow=${true}
