@@ -4,7 +4,7 @@ use crate::engine::Engine;
 use crate::ledger::archive::archived_ref;
 use crate::model::decide::{Command, Decided, RunEdit};
 use crate::model::ids::RunId;
-use crate::model::run::{GlobalMode, Mode, Run};
+use crate::model::run::{GlobalMode, Mode, Run, RunStatus};
 
 use super::error::Error;
 use super::graphs::operate;
@@ -14,6 +14,8 @@ use super::limits::{Of, limits};
 /// New settings of a run. `None` leaves one as it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Settings<'a> {
+    /// Its status.
+    pub status: Option<RunStatus>,
     /// A text for people.
     pub label: Option<&'a str>,
     /// AUTO or INTERACTIVE.
@@ -26,13 +28,14 @@ pub struct Settings<'a> {
     pub limits: &'a [String],
 }
 
-/// Changes a run.
+/// Changes a run: all of it, in one operation, or nothing.
 pub fn set(engine: &Engine<'_>, run: RunId, settings: &Settings<'_>) -> Result<Decided, Error> {
     persons_only("changing a run")?;
     let mut ledger = engine.graph(run)?;
     let limits = limits(ledger.tip().state.run.limits, Of::Run, settings.limits)?;
     let edit = RunEdit {
         limits: Some(limits),
+        status: settings.status,
         label: settings.label.map(str::to_owned),
         mode: settings.mode,
         global_mode: settings.global_mode,

@@ -88,7 +88,7 @@ pub fn chat(
     (text, interrupt): (&str, bool),
 ) -> Result<Decided, Error> {
     persons_only("sending a message to an agent")?;
-    let ledger = engine.graph(run)?;
+    let mut ledger = engine.graph(run)?;
     let state = &ledger.tip().state;
     if to.is_none() && state.nodes.values().any(|node| node.alias.as_str() == text) {
         let message = format!(
@@ -101,7 +101,7 @@ pub fn chat(
         "-" => typed()?,
         text => text.to_owned(),
     };
-    send(engine, run, to, (&content, interrupt))
+    sent(engine, &mut ledger, to, (&content, interrupt))
 }
 
 /// Sends a message of a person, whatever its text is.
@@ -112,14 +112,22 @@ pub fn send(
     (text, interrupt): (&str, bool),
 ) -> Result<Decided, Error> {
     persons_only("sending a message to an agent")?;
-    let mut ledger = engine.graph(run)?;
+    sent(engine, &mut engine.graph(run)?, to, (text, interrupt))
+}
+
+fn sent(
+    engine: &Engine<'_>,
+    ledger: &mut Ledger<'_>,
+    to: Option<&str>,
+    (text, interrupt): (&str, bool),
+) -> Result<Decided, Error> {
     let node = to.map(|named| node(&ledger.tip().state, named)).transpose()?;
     if let Some(node) = node
         && is_reset(&ledger.tip().state, node, text)
     {
-        return Ok(engine.reset_node(&mut ledger, node, &engine.workspaces.options.by)?);
+        return Ok(engine.reset_node(ledger, node, &engine.workspaces.options.by)?);
     }
-    operate(engine, &mut ledger, Command::Chat { node, content: text.to_owned(), interrupt })
+    operate(engine, ledger, Command::Chat { node, content: text.to_owned(), interrupt })
 }
 
 /// Whether a message means that the node begins a new session.

@@ -228,17 +228,19 @@ pub(super) async fn change(
     let changed = at_desk(shared, key, move |desk| {
         let run = desk.run(&id)?;
         let settings = graph_runs::Settings {
+            status: patch.status,
             label: patch.label.as_deref(),
             mode: patch.mode,
             global_mode: patch.global_mode,
             done_when: patch.done_when.as_deref(),
             limits: &[],
         };
-        if settings != graph_runs::Settings::default() {
-            graph_runs::set(&desk.engine(Some(run))?, run, &settings)?;
-        }
-        if let Some(status) = patch.status {
-            to_status(desk, run, status)?;
+        let of_status = graph_runs::Settings { status: patch.status, ..graph_runs::Settings::default() };
+        match patch.status {
+            Some(status) if settings == of_status => to_status(desk, run, status)?,
+            _ if settings == of_status => {}
+            // A flow has no such settings, and is refused.
+            _ => drop(graph_runs::set(&desk.engine(Some(run))?, run, &settings)?),
         }
         if let Some(layout) = patch.layout {
             layout::keep(desk.repo, run, layout)?;

@@ -142,7 +142,7 @@ fn requests_that_cannot_be_are_refused_with_the_field_and_the_next_step() {
         ("POST", "/api/runs", r#"{"command":"rm"}"#, (422, "invalid"), "command"),
         ("POST", "/api/runs", r#"{"cwd":"/"}"#, (422, "invalid"), "cwd"),
         ("POST", "/api/runs", r#"{"base":"nope"}"#, (422, "invalid"), "base"),
-        ("PATCH", &path, r#"{"patch":{"status":"queued"}}"#, (409, "transition"), ""),
+        ("PATCH", &path, r#"{"patch":{"status":"queued","mode":"AUTO"}}"#, (409, "transition"), ""),
         ("PATCH", &path, r#"{"status":"paused"}"#, (422, "invalid"), "status"),
         ("POST", &nodes, r#"{"node":{"label":"A"}}"#, (422, "invalid"), "roleTemplate"),
         ("POST", &nodes, r#"{"node":{"label":"A","roleTemplate":"x"}}"#, (422, "invalid"), "provider"),
@@ -188,6 +188,7 @@ fn requests_that_cannot_be_are_refused_with_the_field_and_the_next_step() {
         (&state["run"]["status"], state["run"]["nodes"].as_object().map(serde_json::Map::len)),
         (&"running".into(), Some(0))
     );
+    assert_eq!(state["run"]["mode"], "INTERACTIVE", "nothing of a refused request is done");
 }
 
 /// CONTRACT 23.6
@@ -211,6 +212,10 @@ fn a_request_with_a_key_is_carried_out_once() {
     let state = server.get(&format!("/api/runs/{run}")).ok();
     assert_eq!(state["run"]["nodes"][&first]["inboxCount"], 1);
     assert_eq!(post("chat", &"x".repeat(201), &chat).refused().0, 400);
+    let headers = [bearer.as_str(), "Content-Type: application/json", "Idempotency-Key: 4"];
+    let both = r#"{"patch":{"mode":"AUTO","status":"paused"}}"#;
+    let patched = server.with("PATCH", &format!("/api/runs/{run}"), &headers, both).ok();
+    assert_eq!((&patched["run"]["mode"], &patched["run"]["status"]), (&"AUTO".into(), &"paused".into()));
 }
 
 /// CONTRACT 23.5

@@ -115,6 +115,7 @@ fn asked(repo: &Repo) -> Result<(), Error> {
 
 fn settings(options: &OrchRunSet) -> Settings<'_> {
     Settings {
+        status: None,
         label: options.label.as_deref(),
         mode: options.mode.map(|mode| match mode {
             RunMode::Auto => Mode::Auto,
