@@ -220,7 +220,7 @@ pub enum LedgerError {
 }
 
 impl LedgerError {
-    /// What a rule of the model calls it, for programs. `None`: no rule refused it.
+    /// The kind and the code of the refusal, for programs. `None`: no rule refused it.
     #[must_use]
     pub fn rule(&self) -> Option<(RefusalKind, &'static str)> {
         match self {

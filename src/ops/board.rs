@@ -14,7 +14,7 @@ use crate::model::trace::Halted;
 use super::error::Error;
 use super::runs::{self, live};
 
-/// What a run is doing, as people sort runs.
+/// The status of a run in five words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Doing {
@@ -145,7 +145,7 @@ fn halted(state: &State) -> Option<&'static str> {
     })
 }
 
-/// What a run is doing. A word that asks for a person comes before the others.
+/// The status of a run. `NeedsYou` precedes the others.
 fn doing(state: &State) -> Doing {
     let counts = Counts::of(state);
     let has_failed =

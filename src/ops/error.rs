@@ -51,7 +51,7 @@ pub struct Error {
     pub hints: Vec<String>,
     /// Whether the change may have been applied nevertheless: a remote did not answer.
     pub maybe_applied: bool,
-    /// What a rule of the model calls it, for programs: its kind there, and a word.
+    /// The kind and the code of the model's refusal, for programs.
     pub rule: Option<(RefusalKind, &'static str)>,
 }
 

@@ -246,7 +246,12 @@ impl Client {
             News::Event { run, .. } if wanted.is_some_and(|wanted| wanted != run) => Ok(()),
             News::Event { journal, .. } if wanted.is_some() && *journal != *self.start.journal => Ok(()),
             News::Event { seq, .. } if wanted.is_some() && seq <= self.start.after => Ok(()),
-            News::Replaced { .. } => Ok(()),
+            News::Replaced { .. } if wanted.is_some() => Ok(()),
+            // The events of that journal come anew, with other numbers.
+            News::Replaced { run } => {
+                self.flush(burst).await?;
+                self.send(json!({ "type": "stream.gap", "runId": run }).to_string()).await
+            }
             News::Event { run, seq, line, .. } => {
                 if wanted.is_some() {
                     self.start.after = seq;

@@ -39,7 +39,7 @@ pub struct Refusal {
     pub message: String,
     /// The next steps.
     pub hints: Vec<String>,
-    /// What a rule of the model calls it, for programs: its kind there, and a word.
+    /// The kind and the code of the model's refusal, for programs.
     pub rule: Option<(RefusalKind, &'static str)>,
 }
 

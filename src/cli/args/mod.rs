@@ -146,7 +146,7 @@ pub(crate) enum Verb {
     Flow(Flow),
     /// List the agents that this host can run, and check whether they work
     Provider(Provider),
-    /// Serve the runs to programs: REST, and a WebSocket with their events
+    /// Serve the runs: a page for browsers, REST, and a WebSocket with their events
     Serve(Serve),
     /// Remove what finished attempts left and nobody needs any more: worktrees, logs, rescue refs
     Clean(Clean),

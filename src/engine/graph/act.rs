@@ -91,7 +91,7 @@ pub struct NewEdge {
 /// Checks acts again that were in files, since the agent may have written them itself.
 ///
 /// # Errors
-/// What no command of the hand would have staged.
+/// The act that no command would have staged, in words.
 pub(super) fn check(acts: &[Act]) -> Result<(), String> {
     let end = acts.iter().position(|act| matches!(act, Act::Done { .. }));
     if end.is_some_and(|at| at + 1 != acts.len()) {

@@ -284,7 +284,7 @@ impl Answerer {
         // An answer to it would be one to an act, which people decide by what the act really does.
         if !one.is_act && [SPAWN_NODE, CREATE_EDGE].contains(&request.tool.name.as_str()) {
             let message =
-                format!("{} is an act of the agent's hand: `aynig orch` asks for it", request.tool.name);
+                format!("{} is no tool of the program: `aynig orch` requests it", request.tool.name);
             return Err(Refusal::new(Why::Usage, message));
         }
         // A person decides by what the ledger shows. Nothing of it may be cut off.

@@ -232,7 +232,7 @@ impl Engine<'_> {
     }
 }
 
-/// What an operation with this id did, if it is among the newest ones, with the state as it is now.
+/// Finds an operation by its id among the newest ones. Returns its events, and the state as it is now.
 fn earlier(repo: &Repo, ledger: &Ledger<'_>, op: OpId) -> Result<Option<Decided>, Refusal> {
     let Tip { id, state, .. } = ledger.tip();
     for earlier in backwards(repo, state.run.id, *id).take(REMEMBERED) {

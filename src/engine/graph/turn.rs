@@ -344,7 +344,7 @@ impl Engine<'_> {
         }
         let mut acts = hand.read()?;
         act::check(&acts)?;
-        // What is in the file is the agent's word.
+        // The agent can write the file.
         for act in &mut acts {
             if let Act::Done { finding, .. } = act {
                 *finding = Finding::default();

@@ -7,6 +7,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 use aynig::model::time::Timestamp;
 use nix::sys::signal::{Signal, kill};
@@ -34,6 +35,9 @@ exec date +%s%N >>'@'
 
 /// The seconds between two looks of a runner at a hub.
 const POLL: &str = "2s";
+
+/// The longest time for the turns of two hosts.
+const LONGEST: Duration = Duration::from_secs(300);
 
 /// A ring here, through a hub and between two hosts, many nodes at once, and an idle pass.
 pub(super) fn cases(sizes: &Sizes) -> Vec<Row> {
@@ -164,8 +168,10 @@ fn between_hosts(sizes: &Sizes) -> Row {
             })
             .into();
         let mut sample = measure(&mut room.aynig(&side.repository, &["orch", "chat", &slug, "a", "begin"]));
+        let begun = Instant::now();
         while std::fs::read_to_string(&side.times).map_or(0, |text| text.lines().count()) < 2 * turns {
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            assert!(begun.elapsed() < LONGEST, "the hosts have stopped handing work on");
+            std::thread::sleep(Duration::from_millis(50));
         }
         for mut runner in runners {
             kill(Pid::from_raw(i32::try_from(runner.id()).expect("a pid")), Signal::SIGTERM)

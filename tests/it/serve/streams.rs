@@ -114,6 +114,8 @@ fn a_position_of_another_journal_is_a_gap() {
     }
     let mut socket = connect(&server, &format!("?runId={run}")).expect("it opens");
     next(&mut socket).expect("a hello");
+    let mut all = connect(&server, "").expect("it opens");
+    next(&mut all).expect("a hello");
     graph.ok(&["rebuild", "RUN"]);
     graph.ok(&["chat", "RUN", "a", "One."]);
     let end = loop {
@@ -122,6 +124,8 @@ fn a_position_of_another_journal_is_a_gap() {
         }
     };
     assert_eq!(end, 4009, "the journal was made anew");
+    let gap = until(&mut all, "stream.gap").pop().expect("a gap");
+    assert_eq!(gap["runId"], *run, "a client of all runs goes on, and fetches that one anew");
 }
 
 /// CONTRACT 23.7

@@ -184,7 +184,7 @@ fn changed(decided: &Decided, what: &str, json: bool) -> Result<Exit, Error> {
     Ok(Exit::Done)
 }
 
-/// What was changed, and what carries the run on.
+/// The change in words, with the next step.
 fn after(run: &Run, what: &str) -> String {
     let slug = &run.slug;
     let is = format!("run {slug} is {}", run.status.word());
