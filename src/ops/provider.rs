@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::Serialize;
 use uuid::Uuid;
 
 use crate::flow::document::{Approval, Execution};
 use crate::git::Repo;
 use crate::model::ids::ProviderName;
+use crate::provider::versions::{Bounds, Standing, bounds, standing};
 use crate::provider::{self, Ended, Ids, Posture, Provider, Turn};
 use crate::stop::Stop;
 use crate::supervise::Watchdog;
@@ -36,6 +38,64 @@ pub struct Found {
     pub version: Option<String>,
     /// Why it cannot be used.
     pub reason: Option<String>,
+}
+
+/// A provider in JSON.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Row<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its kind, if it is configured well.
+    pub kind: Option<&'static str>,
+    /// Its protocol.
+    pub protocol: Option<&'static str>,
+    /// Its command as configured.
+    pub command: Option<String>,
+    /// The program that was found.
+    pub program: Option<String>,
+    /// What that prints as its version.
+    pub program_version: Option<&'a str>,
+    /// That version in relation to those that are known to work.
+    pub version_is: Option<&'static str>,
+    /// The oldest version known to work.
+    pub oldest_known: Option<&'static str>,
+    /// The newest one.
+    pub newest_known: Option<&'static str>,
+    /// The model.
+    pub model: Option<&'a str>,
+    /// Whether it has settings.
+    pub configured: bool,
+    /// Why it cannot be used.
+    pub reason: Option<&'a str>,
+}
+
+/// The row of a provider.
+#[must_use]
+pub fn row(found: &Found) -> Row<'_> {
+    let provider = found.provider.as_ref();
+    let bounds = provider.and_then(bounds);
+    Row {
+        name: found.name.as_str(),
+        kind: provider.map(|one| one.kind.word()),
+        protocol: provider.and_then(|one| one.kind.protocol()),
+        command: provider.map(|one| one.command.display().to_string()),
+        program: found.program.as_ref().map(|path| path.display().to_string()),
+        program_version: found.version.as_deref(),
+        version_is: compared(found).map(|(_, is)| is.word()),
+        oldest_known: bounds.map(|bounds| bounds.oldest),
+        newest_known: bounds.map(|bounds| bounds.newest),
+        model: provider.and_then(|one| one.model.as_deref()),
+        configured: found.is_configured,
+        reason: found.reason.as_deref(),
+    }
+}
+
+/// The version of a program in relation to its bounds, if both are known.
+#[must_use]
+pub fn compared(found: &Found) -> Option<(Bounds, Standing)> {
+    let bounds = bounds(found.provider.as_ref()?)?;
+    Some((bounds, standing(bounds, found.version.as_deref()?)?))
 }
 
 /// The providers of this host, or one of them.

@@ -81,8 +81,8 @@ class Socket {
 
 function listening() {
   Socket.all = [];
-  const seen = { events: [], states: [], gaps: 0 };
-  const stream = new Stream({ events: (events) => seen.events.push(...events.map((one) => one.seq)), hello: () => {}, gap: () => (seen.gaps += 1), state: (state) => seen.states.push(state) },
+  const seen = { events: [], states: [], gaps: 0, hellos: 0 };
+  const stream = new Stream({ events: (events) => seen.events.push(...events.map((one) => one.seq)), hello: () => (seen.hellos += 1), gap: () => (seen.gaps += 1), state: (state) => seen.states.push(state) },
     { Socket, base: "ws://host", soon: (work) => work() });
   return { stream, seen, newest: () => Socket.all.at(-1) };
 }
@@ -116,6 +116,12 @@ test("a stream that was too slow comes again at once; one of another journal ask
   stream.open({ runId: "r", after: 1 });
   newest().close(4009);
   assert.equal(seen.gaps, 2);
+  stream.open({ types: "run.*" });
+  newest().say({ type: "stream.hello" });
+  newest().say({ type: "stream.gap", runId: "r" });
+  assert.deepEqual([seen.gaps, seen.hellos], [2, 3], "of all runs one is fetched anew, and the socket stays");
+  newest().say({ type: "run.patch", seq: 7 });
+  assert.deepEqual(seen.events, [7]);
 });
 
 test("a stream tries for ever, less and less often, and a closed one does not", (t) => {

@@ -4,9 +4,9 @@ use serde::Serialize;
 
 use aynig::ops::app::App;
 use aynig::ops::error::Error;
-use aynig::ops::provider::{Found, all, check};
+use aynig::ops::provider::{Found, Row, all, check, compared, row};
 use aynig::ops::settings;
-use aynig::provider::versions::{Bounds, Standing, bounds, standing};
+use aynig::provider::versions::{Bounds, Standing, bounds};
 use aynig::provider::{Ended, How, of_its_own};
 use aynig::supervise::Watchdog;
 
@@ -22,24 +22,6 @@ pub(crate) fn run(app: &App, arguments: &Provider) -> Result<Exit, Error> {
         ProviderVerb::List(options) => list(app, options.json),
         ProviderVerb::Check(options) => examine(app, options),
     }
-}
-
-/// A provider in JSON.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Row<'a> {
-    name: &'a str,
-    kind: Option<&'static str>,
-    protocol: Option<&'static str>,
-    command: Option<String>,
-    program: Option<String>,
-    program_version: Option<&'a str>,
-    version_is: Option<&'static str>,
-    oldest_known: Option<&'static str>,
-    newest_known: Option<&'static str>,
-    model: Option<&'a str>,
-    configured: bool,
-    reason: Option<&'a str>,
 }
 
 /// A provider that was checked, in JSON.
@@ -64,25 +46,6 @@ struct Checked<'a> {
     elapsed_ms: u64,
 }
 
-fn row(found: &Found) -> Row<'_> {
-    let provider = found.provider.as_ref();
-    let bounds = provider.and_then(bounds);
-    Row {
-        name: found.name.as_str(),
-        kind: provider.map(|one| one.kind.word()),
-        protocol: provider.and_then(|one| one.kind.protocol()),
-        command: provider.map(|one| one.command.display().to_string()),
-        program: found.program.as_ref().map(|path| path.display().to_string()),
-        program_version: found.version.as_deref(),
-        version_is: compared(found).map(|(_, is)| is.word()),
-        oldest_known: bounds.map(|bounds| bounds.oldest),
-        newest_known: bounds.map(|bounds| bounds.newest),
-        model: provider.and_then(|one| one.model.as_deref()),
-        configured: found.is_configured,
-        reason: found.reason.as_deref(),
-    }
-}
-
 fn checked<'a>(found: &'a Found, ended: Option<&'a Ended>) -> CheckedRow<'a> {
     let check = ended.map(|ended| Checked {
         works: ended.how == How::Completed,
@@ -95,12 +58,6 @@ fn checked<'a>(found: &'a Found, ended: Option<&'a Ended>) -> CheckedRow<'a> {
         elapsed_ms: u64::try_from(ended.elapsed.as_millis()).unwrap_or(u64::MAX),
     });
     CheckedRow { row: row(found), check }
-}
-
-/// The version of a program in relation to its bounds, if both are known.
-fn compared(found: &Found) -> Option<(Bounds, Standing)> {
-    let bounds = bounds(found.provider.as_ref()?)?;
-    Some((bounds, standing(bounds, found.version.as_deref()?)?))
 }
 
 /// The version of a program, with the bound that it exceeds.

@@ -6,8 +6,9 @@ use serde_json::json;
 
 use super::{Answer, At};
 use crate::clock;
+use crate::ops::provider::{self, Row, row};
 use crate::ops::status::{Filter, Query, look};
-use crate::ops::{authority, provider, run};
+use crate::ops::{authority, run};
 use crate::server::desk::at_desk;
 
 /// Show the branches: what each asks for, and who works on it
@@ -27,21 +28,12 @@ pub(super) async fn status(State(shared): At) -> Answer {
 
 /// List the agents that this host can run
 #[utoipa::path(get, path = "/api/providers",
-    responses((status = 200, description = "the providers, with the reason of each that cannot be used", body = serde_json::Value)))]
+    responses((status = 200, description = "as `aynig provider list --json`", body = serde_json::Value)))]
 pub(super) async fn providers(State(shared): At) -> Answer {
     let listed = at_desk(shared, None, |desk| {
         let found = provider::all(desk.repo, &desk.shared.options.stop, None)?;
-        let rows = found.iter().map(|one| {
-            json!({
-                "name": one.name,
-                "kind": one.provider.as_ref().map(|provider| provider.kind.word()),
-                "configured": one.is_configured,
-                "version": one.version,
-                "usable": one.reason.is_none(),
-                "reason": one.reason,
-            })
-        });
-        Ok(json!({ "providers": rows.collect::<Vec<_>>() }))
+        let rows: Vec<Row<'_>> = found.iter().map(row).collect();
+        Ok(json!({ "providers": rows }))
     });
     listed.await.map(Json)
 }

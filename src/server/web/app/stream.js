@@ -74,7 +74,9 @@ export class Stream {
       this.listener.state("live");
       this.listener.hello(event);
     } else if (event.type === "stream.gap") {
-      this.lost();
+      // One run of all: the socket stays, and what is shown of all runs is fetched anew.
+      if (this.place.runId) this.lost();
+      else this.listener.hello(event);
     } else {
       if (this.place.runId) {
         if (event.seq <= this.place.after) return;
