@@ -1,23 +1,21 @@
 //! Requests of nodes for approval, and the answers of people.
 
-use axum::Json;
 use axum::extract::{Path, State};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use super::{Answer, At};
+use super::{Answer, At, answer};
 use crate::model::approval::{Always, Answer as Word, Resolution};
 use crate::ops::approvals::{self, Which};
 use crate::server::body::{self, Key};
-use crate::server::desk::at_desk;
 use crate::server::failure::Failure;
 
 /// List the requests that wait for an answer
 #[utoipa::path(get, path = "/api/approvals",
     responses((status = 200, description = "the requests of all runs, the oldest first", body = Value)))]
 pub(super) async fn list(State(shared): At) -> Answer {
-    let listed = at_desk(shared, None, |desk| {
+    answer(shared, None, |desk| {
         let asked = approvals::list(desk.repo, Which::Open)?;
         let rows = asked.iter().map(|asked| {
             let one = &asked.approval;
@@ -37,8 +35,8 @@ pub(super) async fn list(State(shared): At) -> Answer {
             })
         });
         Ok(json!({ "approvals": rows.collect::<Vec<_>>() }))
-    });
-    listed.await.map(Json)
+    })
+    .await
 }
 
 /// The words of an answer.
@@ -89,7 +87,7 @@ pub(super) async fn resolve(
     Key(key): Key,
     body::Json(given): body::Json<Resolve>,
 ) -> Answer {
-    let answered = at_desk(shared, key, move |desk| {
+    answer(shared, key, move |desk| {
         let asked = approvals::find(desk.repo, &id)?;
         if let Some(run) = &given.run_id
             && desk.run(run)? != asked.run
@@ -126,6 +124,6 @@ pub(super) async fn resolve(
         }
         let now = approvals::find(desk.repo, &asked.approval.id.to_string())?.approval;
         Ok(json!({ "approvalId": now.id, "resolution": now.resolution, "consents": now.consents }))
-    });
-    answered.await.map(Json)
+    })
+    .await
 }

@@ -1,19 +1,17 @@
 //! Edges between nodes, and messages of people.
 
-use axum::Json;
 use axum::extract::{Path, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::{Answer, At};
+use super::{Answer, At, answer};
 use crate::model::decide::Decided;
 use crate::model::edge::EdgeType;
 use crate::model::event::Body;
 use crate::model::ids::EdgeId;
 use crate::ops::graphs;
 use crate::server::body::{self, Key};
-use crate::server::desk::at_desk;
 use crate::server::failure::Failure;
 
 /// An edge. Type, label and direction follow from the roles at its ends where they are left away.
@@ -53,7 +51,7 @@ pub(super) async fn add(
     Key(key): Key,
     body::Json(New { edge }): body::Json<New>,
 ) -> Answer {
-    let added = at_desk(shared, key, move |desk| {
+    answer(shared, key, move |desk| {
         let run = desk.run(&id)?;
         let wanted = graphs::Edge {
             id: edge.id,
@@ -66,8 +64,8 @@ pub(super) async fn add(
         let decided = graphs::add_edge(&desk.engine(Some(run))?, run, &wanted)?;
         let made = made(&decided, &edge).ok_or_else(|| Failure::unknown("the edge was removed meanwhile"))?;
         Ok(json!({ "edge": made }))
-    });
-    added.await.map(Json)
+    })
+    .await
 }
 
 /// The edge that was made now, or before by the same request.
@@ -92,12 +90,12 @@ pub(super) async fn remove(
     Path((id, edge)): Path<(String, String)>,
     Key(key): Key,
 ) -> Answer {
-    let removed = at_desk(shared, key, move |desk| {
+    answer(shared, key, move |desk| {
         let run = desk.run(&id)?;
         graphs::remove_edge(&desk.engine(Some(run))?, run, &edge)?;
         Ok(json!({ "edgeId": edge }))
-    });
-    removed.await.map(Json)
+    })
+    .await
 }
 
 /// A message to a node.
@@ -122,7 +120,7 @@ pub(super) async fn chat(
     Key(key): Key,
     body::Json(message): body::Json<Message>,
 ) -> Answer {
-    let sent = at_desk(shared, key, move |desk| {
+    answer(shared, key, move |desk| {
         let run = desk.run(&id)?;
         let Message { node_id, content, interrupt } = &message;
         let decided = graphs::send(&desk.engine(Some(run))?, run, node_id.as_deref(), (content, *interrupt))?;
@@ -131,6 +129,6 @@ pub(super) async fn chat(
             _ => None,
         });
         Ok(json!({ "messageId": id }))
-    });
-    sent.await.map(Json)
+    })
+    .await
 }

@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_core::Stream;
@@ -14,7 +13,7 @@ use serde_json::value::RawValue;
 use tokio::sync::broadcast::error::RecvError;
 use utoipa::IntoParams;
 
-use super::{Answer, At};
+use super::{Answer, At, answer};
 use crate::model::ids::RunId;
 use crate::ops::feed::News;
 use crate::ops::runs::{self, Line};
@@ -53,7 +52,7 @@ pub(super) async fn page(State(shared): At, Path(id): Path<String>, Query(paging
     if paging.after.is_some() && paging.before.is_some() {
         return Err(malformed("after", "after and before exclude each other"));
     }
-    let page = at_desk(shared, None, move |desk| {
+    answer(shared, None, move |desk| {
         let run = desk.run(&id)?;
         let at = runs::position(desk.repo, run)?;
         let (lines, cursor, has_more) = match paging.after {
@@ -78,8 +77,8 @@ pub(super) async fn page(State(shared): At, Path(id): Path<String>, Query(paging
             "journal": at.journal,
             "lastSeq": at.last_seq,
         }))
-    });
-    page.await.map(Json)
+    })
+    .await
 }
 
 fn raw(line: Line) -> Option<Box<RawValue>> {

@@ -29,6 +29,7 @@ use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::desk::{Desk, at_desk};
 use super::failure::{Failure, Fault};
 use super::guard::guard;
 use super::pages::{page, unknown};
@@ -120,3 +121,12 @@ type At = State<Arc<Shared>>;
 
 /// What a handler answers.
 type Answer = Result<Json<Value>, Failure>;
+
+/// Answers with what an operation returns.
+async fn answer(
+    shared: Arc<Shared>,
+    key: Option<String>,
+    job: impl FnOnce(&Desk<'_>) -> Result<Value, Failure> + Send + 'static,
+) -> Answer {
+    at_desk(shared, key, job).await.map(Json)
+}

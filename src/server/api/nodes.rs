@@ -1,18 +1,17 @@
 //! Nodes of a graph: makes, changes, steers and removes them.
 
-use axum::Json;
 use axum::extract::{Path, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::{Answer, At, runs};
+use super::{Answer, At, answer, runs};
 use crate::model::decide::Steer;
 use crate::model::ids::RunId;
 use crate::model::node::{CliPermissions, EdgeManagement};
 use crate::ops::nodes::{self, Settings};
 use crate::server::body::{self, Key};
-use crate::server::desk::{Desk, at_desk};
+use crate::server::desk::Desk;
 use crate::server::failure::Failure;
 
 /// What a node may do. A field that is left away stays as it is.
@@ -138,7 +137,7 @@ pub(super) async fn add(
     Key(key): Key,
     body::Json(New { node }): body::Json<New>,
 ) -> Answer {
-    let added = at_desk(shared, key, move |desk| {
+    answer(shared, key, move |desk| {
         let run = desk.run(&id)?;
         for (field, value) in [("roleTemplate", &node.role_template), ("provider", &node.provider)] {
             if value.as_deref().is_none_or(str::is_empty) {
@@ -149,8 +148,8 @@ pub(super) async fn add(
         let named = node.alias.as_deref().filter(|alias| !alias.is_empty());
         let added = nodes::add(&desk.engine(Some(run))?, run, named, &node.settings(&capabilities))?;
         one(desk, run, added.alias.as_str())
-    });
-    added.await.map(Json)
+    })
+    .await
 }
 
 /// A node as the run has it now.
@@ -183,7 +182,7 @@ pub(super) async fn change(
     Key(key): Key,
     body::Json(Change { patch, config }): body::Json<Change>,
 ) -> Answer {
-    let changed = at_desk(shared, key, move |desk| {
+    answer(shared, key, move |desk| {
         let run = desk.run(&id)?;
         let alias = alias_of(desk, run, &named)?;
         let fields = patch.with(config);
@@ -194,8 +193,8 @@ pub(super) async fn change(
         let capabilities = fields.capabilities();
         nodes::set(&desk.engine(Some(run))?, run, &alias, &fields.settings(&capabilities))?;
         one(desk, run, &alias)
-    });
-    changed.await.map(Json)
+    })
+    .await
 }
 
 fn alias_of(desk: &Desk<'_>, run: RunId, named: &str) -> Result<String, Failure> {
@@ -212,23 +211,23 @@ pub(super) async fn remove(
     Path((id, named)): Path<(String, String)>,
     Key(key): Key,
 ) -> Answer {
-    let removed = at_desk(shared, key, move |desk| {
+    answer(shared, key, move |desk| {
         let run = desk.run(&id)?;
         let shown = crate::ops::runs::show(desk.repo, run)?;
         let node = crate::ops::graphs::node(&shown.state, &named)?;
         let removed = nodes::remove(&desk.engine(Some(run))?, run, &node.to_string())?;
         Ok(json!({ "nodeId": node, "archive": removed.archive }))
-    });
-    removed.await.map(Json)
+    })
+    .await
 }
 
 async fn steer(shared: At, (id, named): (String, String), key: Option<String>, steer: Steer) -> Answer {
-    let steered = at_desk(shared.0, key, move |desk| {
+    answer(shared.0, key, move |desk| {
         let run = desk.run(&id)?;
         nodes::steer(&desk.engine(Some(run))?, run, &named, steer)?;
         Ok(json!({ "ok": true }))
-    });
-    steered.await.map(Json)
+    })
+    .await
 }
 
 /// Let a node take turns again

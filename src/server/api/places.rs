@@ -4,16 +4,14 @@
 
 use std::path::{Path, PathBuf};
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::IntoParams;
 
-use super::{Answer, At};
+use super::{Answer, At, answer};
 use crate::server::body::Query;
-use crate::server::desk::at_desk;
 use crate::server::failure::Failure;
 
 /// Which directory.
@@ -28,7 +26,7 @@ pub(super) struct Where {
 #[utoipa::path(get, path = "/api/fs/list", params(Where),
     responses((status = 200, description = "its entries", body = serde_json::Value)))]
 pub(super) async fn list(State(shared): At, Query(Where { path }): Query<Where>) -> Answer {
-    let listed = at_desk(shared, None, move |desk| {
+    answer(shared, None, move |desk| {
         let top = desk.repo.top().canonicalize().map_err(|_| outside())?;
         let path = path.filter(|path| !path.is_empty()).map_or_else(|| top.clone(), PathBuf::from);
         let path = path.canonicalize().ok().filter(|path| is_below(path, &top)).ok_or_else(outside)?;
@@ -43,8 +41,8 @@ pub(super) async fn list(State(shared): At, Query(Where { path }): Query<Where>)
         entries.sort_by_key(|entry| (entry["isDirectory"] == false, entry["name"].to_string()));
         let parent = path.parent().filter(|parent| is_below(parent, &top));
         Ok(json!({ "entries": entries, "parent": parent, "current": path }))
-    });
-    listed.await.map(Json)
+    })
+    .await
 }
 
 fn is_below(path: &Path, top: &Path) -> bool {

@@ -1,12 +1,11 @@
 //! Runs: lists, makes, shows, changes and deletes them.
 
-use axum::Json;
 use axum::extract::{Path, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{Answer, At};
+use super::{Answer, At, answer};
 use crate::model::ids::RunId;
 use crate::model::run::{GlobalMode, Mode, RunKind, RunStatus};
 use crate::ops::board::{self, Doing};
@@ -16,7 +15,7 @@ use crate::ops::layout::{self, Layout};
 use crate::ops::runs::{self as all, Shown};
 use crate::ops::{flow, graph_runs, graphs};
 use crate::server::body::{self, Key, Query};
-use crate::server::desk::{Desk, at_desk};
+use crate::server::desk::Desk;
 use crate::server::failure::Failure;
 
 /// Which runs are listed.
@@ -39,15 +38,15 @@ pub(super) struct Listing {
 #[utoipa::path(get, path = "/api/runs", params(Listing),
     responses((status = 200, description = "the runs", body = Value)))]
 pub(super) async fn list(State(shared): At, Query(listing): Query<Listing>) -> Answer {
-    let listed = at_desk(shared, None, move |desk| match listing.view.as_deref() {
+    answer(shared, None, move |desk| match listing.view.as_deref() {
         Some("summary") => summaries(desk, &listing),
         None if listing.limit.or(listing.before.as_ref().map(|_| 0)).is_some() => {
             Err(Failure::rule("view", "limit and before are for view=summary"))
         }
         None => whole(desk),
         Some(_) => Err(Failure::rule("view", "there is the view summary")),
-    });
-    listed.await.map(Json)
+    })
+    .await
 }
 
 fn whole(desk: &Desk<'_>) -> Result<Value, Failure> {
@@ -138,7 +137,7 @@ pub(super) struct NewRun {
 #[utoipa::path(post, path = "/api/runs", request_body = NewRun,
     responses((status = 200, description = "the run", body = Value)))]
 pub(super) async fn create(State(shared): At, body::Json(new): body::Json<NewRun>) -> Answer {
-    let made = at_desk(shared, None, move |desk| {
+    answer(shared, None, move |desk| {
         own_place(desk, new.cwd.as_deref())?;
         let named = new.base.as_deref().unwrap_or("HEAD");
         let base = flow::base(desk.repo, named).map_err(|error| Failure::from(error).field("base"))?;
@@ -159,8 +158,8 @@ pub(super) async fn create(State(shared): At, body::Json(new): body::Json<NewRun
             layout::keep(desk.repo, made.run, layout)?;
         }
         Ok(json!({ "run": state(desk, made.run)? }))
-    });
-    made.await.map(Json)
+    })
+    .await
 }
 
 /// Refuses a directory that is not the one of this repository.
@@ -178,12 +177,12 @@ fn own_place(desk: &Desk<'_>, cwd: Option<&str>) -> Result<(), Failure> {
 #[utoipa::path(get, path = "/api/runs/{id}", params(("id" = String, Path, description = "an id, the beginning of one, or a slug")),
     responses((status = 200, description = "its whole state", body = Value)))]
 pub(super) async fn show(State(shared): At, Path(id): Path<String>) -> Answer {
-    let shown = at_desk(shared, None, move |desk| {
+    answer(shared, None, move |desk| {
         let run = desk.run(&id)?;
         let state = state(desk, run)?;
         Ok(json!({ "journal": state["journal"], "run": state }))
-    });
-    shown.await.map(Json)
+    })
+    .await
 }
 
 /// Changes of a run.
@@ -225,7 +224,7 @@ pub(super) async fn change(
     Key(key): Key,
     body::Json(Change { patch }): body::Json<Change>,
 ) -> Answer {
-    let changed = at_desk(shared, key, move |desk| {
+    answer(shared, key, move |desk| {
         let run = desk.run(&id)?;
         let settings = graph_runs::Settings {
             status: patch.status,
@@ -246,8 +245,8 @@ pub(super) async fn change(
             layout::keep(desk.repo, run, layout)?;
         }
         Ok(json!({ "run": state(desk, run)? }))
-    });
-    changed.await.map(Json)
+    })
+    .await
 }
 
 /// Pauses, resumes, stops or completes a run, whatever its kind.
@@ -275,12 +274,12 @@ fn to_status(desk: &Desk<'_>, run: RunId, status: RunStatus) -> Result<(), Failu
 }
 
 async fn act(shared: At, id: String, key: Option<String>, status: RunStatus) -> Answer {
-    let acted = at_desk(shared.0, key, move |desk| {
+    answer(shared.0, key, move |desk| {
         let run = desk.run(&id)?;
         to_status(desk, run, status)?;
         Ok(json!({ "run": state(desk, run)? }))
-    });
-    acted.await.map(Json)
+    })
+    .await
 }
 
 /// Pause a run: no turn or step begins, and live turns are interrupted
@@ -308,10 +307,10 @@ pub(super) async fn stop(shared: At, Path(id): Path<String>, Key(key): Key) -> A
 #[utoipa::path(delete, path = "/api/runs/{id}", params(("id" = String, Path)),
     responses((status = 200, description = "the id of the run", body = Value)))]
 pub(super) async fn delete(State(shared): At, Path(id): Path<String>) -> Answer {
-    let deleted = at_desk(shared, None, move |desk| {
+    answer(shared, None, move |desk| {
         let run = desk.run(&id)?;
         let deleted = graph_runs::delete(&desk.engine(Some(run))?, run)?;
         Ok(json!({ "runId": deleted.run.id, "archive": deleted.archive }))
-    });
-    deleted.await.map(Json)
+    })
+    .await
 }

@@ -1,21 +1,19 @@
 //! Texts of roles. They are files of the repository, so nothing is written here.
 
-use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use serde_json::json;
 
-use super::{Answer, At};
+use super::{Answer, At, answer};
 use crate::ops::flow;
 use crate::ops::templates::{self, Source};
-use crate::server::desk::at_desk;
 use crate::server::failure::Failure;
 
 /// List the texts of roles
 #[utoipa::path(get, path = "/api/templates",
     responses((status = 200, description = "the texts at HEAD, and those of the program", body = serde_json::Value)))]
 pub(super) async fn list(State(shared): At) -> Answer {
-    let listed = at_desk(shared, None, |desk| {
+    answer(shared, None, |desk| {
         let (_, base) = flow::base(desk.repo, "HEAD")?;
         let all = templates::list(desk.repo, base)?;
         let rows = all.iter().map(|one| {
@@ -26,22 +24,22 @@ pub(super) async fn list(State(shared): At) -> Answer {
             json!({ "name": one.role, "source": source, "path": path })
         });
         Ok(json!({ "templates": rows.collect::<Vec<_>>() }))
-    });
-    listed.await.map(Json)
+    })
+    .await
 }
 
 /// Show the text of a role
 #[utoipa::path(get, path = "/api/templates/{name}", params(("name" = String, Path)),
     responses((status = 200, description = "the text; `found` is false if there is none", body = serde_json::Value)))]
 pub(super) async fn show(State(shared): At, Path(name): Path<String>) -> Answer {
-    let shown = at_desk(shared, None, move |desk| {
+    answer(shared, None, move |desk| {
         let (_, base) = flow::base(desk.repo, "HEAD")?;
         let found =
             templates::find(desk.repo, base, &name).map_err(|error| Failure::from(error).field("name"))?;
         let text = found.as_ref().map(|one| one.text.as_str()).unwrap_or_default();
         Ok(json!({ "name": name, "content": text, "found": found.is_some() }))
-    });
-    shown.await.map(Json)
+    })
+    .await
 }
 
 fn read_only(name: &str) -> Failure {
