@@ -19,7 +19,7 @@ use crate::ledger::{Ledger, Masks, Place};
 use crate::model::approval::{Answer, Approval, Resolution};
 use crate::model::by::By;
 use crate::model::decide::{Command, EndedStep, RunEdit};
-use crate::model::ids::RunId;
+use crate::model::ids::{ApprovalId, RunId};
 use crate::model::run::{Run, RunStatus, Verdict};
 use crate::model::state::State;
 use crate::model::step::Outcome;
@@ -65,6 +65,8 @@ pub struct Reply<'a> {
     pub comment: Option<&'a str>,
     /// The commit or tree that they looked at.
     pub about: Option<&'a str>,
+    /// The question that they answer, if it must be no other one.
+    pub asked: Option<ApprovalId>,
 }
 
 /// How long the holder of a lease is waited for that keeps renewing it.
@@ -154,6 +156,12 @@ impl Engine<'_> {
         let mut ledger = open(self.repo, run)?;
         let flow = self.frozen(&ledger)?;
         let approval = self.gate_asked(&ledger, &flow)?.clone();
+        if reply.asked.is_some_and(|asked| asked != approval.id) {
+            let slug = &ledger.tip().state.run.slug;
+            let message = format!("run {slug} asks something else by now; nothing was answered");
+            return Err(Refusal::new(Why::Conflict, message)
+                .hint(format!("`aynig flow show {slug}` shows its question")));
+        }
         not_answered_otherwise(&approval, reply.approves)?;
         self.is_about_all(&mut ledger, &approval, &reply)?;
         let mut given = Given {

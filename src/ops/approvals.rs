@@ -22,10 +22,16 @@ use super::runs;
 pub struct Asked {
     /// The run.
     pub run: RunId,
+    /// Its kind. The request of a flow is a gate.
+    pub kind: RunKind,
     /// Its slug.
     pub slug: Slug,
+    /// Its text for people.
+    pub label: String,
     /// The alias of the node.
     pub alias: String,
+    /// The branch that the node works on.
+    pub branch: Option<String>,
     /// The request.
     pub approval: Approval,
     /// The signature of the answer, as this host finds it.
@@ -45,11 +51,21 @@ pub enum Which {
 
 /// The requests of all graphs, the oldest first. Runs that cannot be read are left out.
 pub fn list(repo: &Repo, which: Which) -> Result<Vec<Asked>, Error> {
+    collect(repo, which, &[RunKind::Graph])
+}
+
+/// What waits for the answer of a person: the requests of graphs, and the gates of flows, the oldest first.
+pub fn waiting(repo: &Repo) -> Result<Vec<Asked>, Error> {
+    collect(repo, Which::Open, &[RunKind::Graph, RunKind::Flow])
+}
+
+fn collect(repo: &Repo, which: Which, kinds: &[RunKind]) -> Result<Vec<Asked>, Error> {
     let mut found = Vec::new();
     for listed in runs::list(repo)? {
-        if !listed.run.as_ref().is_ok_and(|run| run.kind == RunKind::Graph) {
+        let Some(kind) = listed.run.as_ref().ok().map(|run| run.kind).filter(|kind| kinds.contains(kind))
+        else {
             continue;
-        }
+        };
         let ledger = Ledger::open(repo, listed.id)?;
         let state = &ledger.tip().state;
         let is_meant = |one: &&Approval| match which {
@@ -59,10 +75,17 @@ pub fn list(repo: &Repo, which: Which) -> Result<Vec<Asked>, Error> {
         };
         for approval in state.approvals.values().filter(is_meant) {
             let node = state.nodes.get(&approval.node_id);
+            let workspace = match kind {
+                RunKind::Graph => node.and_then(|node| state.workspaces.get(&node.alias)),
+                RunKind::Flow => state.workspaces.values().next(),
+            };
             found.push(Asked {
                 run: listed.id,
+                kind,
                 slug: state.run.slug.clone(),
+                label: state.run.label.clone(),
                 alias: node.map(|node| node.alias.to_string()).unwrap_or_default(),
+                branch: workspace.map(|workspace| workspace.branch_name.clone()),
                 signature: signature(repo, &ledger, approval).map(|(signature, _)| signature),
                 approval: approval.clone(),
             });
@@ -126,9 +149,18 @@ pub fn asked(tool: &Tool) -> String {
 
 /// The request that is meant by its id, or by the beginning of it.
 pub fn find(repo: &Repo, named: &str) -> Result<Asked, Error> {
+    meant(list(repo, Which::All)?, named)
+}
+
+/// The same among the requests of graphs and the gates of flows.
+pub fn find_any(repo: &Repo, named: &str) -> Result<Asked, Error> {
+    meant(collect(repo, Which::All, &[RunKind::Graph, RunKind::Flow])?, named)
+}
+
+fn meant(all: Vec<Asked>, named: &str) -> Result<Asked, Error> {
     let named = named.to_ascii_lowercase();
-    let all = list(repo, Which::All)?.into_iter();
-    let mut meant: Vec<Asked> = all.filter(|one| one.approval.id.to_string().starts_with(&named)).collect();
+    let mut meant: Vec<Asked> =
+        all.into_iter().filter(|one| one.approval.id.to_string().starts_with(&named)).collect();
     let (Some(asked), false) = (meant.pop(), named.is_empty()) else {
         let message = format!("there is no request {named:?}; nothing was changed");
         return Err(Error::new(Kind::NotFound, message).hint(

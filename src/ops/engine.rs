@@ -1,8 +1,6 @@
 //! Runs of flows for front ends: the engine with the settings of this host, and errors with the next step.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +11,6 @@ pub use crate::engine::attempt::Ended;
 pub use crate::engine::control::{Granted, Reply, Wish};
 use crate::engine::graph::answers::Manners;
 pub use crate::engine::start::{Order, Started};
-use crate::flow::document::Flow;
 use crate::git::Repo;
 use crate::ledger::Place;
 use crate::stop::Stop;
@@ -98,63 +95,4 @@ pub fn attempt(repo: &Repo) -> Result<Attempt, Error> {
     let trigger = trigger.and_then(|hash| CommitId::parse_hex(hash.as_bytes())).ok_or_else(outside)?;
     let id = outer.run.ok_or_else(outside)?.to_string();
     Ok(Attempt { branch: outer.branch, id, trigger, remote: outer.remote })
-}
-
-/// The values of a flow's inputs: those that are given as `NAME=VALUE`, or `NAME=@FILE`, and the defaults.
-pub fn inputs(start: &Path, flow: &Flow, given: &[String]) -> Result<BTreeMap<String, String>, Error> {
-    let mut values = BTreeMap::new();
-    for one in given {
-        let (name, value) = one.split_once('=').ok_or_else(|| {
-            Error::usage(format!("--input {one}: write NAME=VALUE, or NAME=@FILE; nothing was changed"))
-        })?;
-        if !flow.inputs.iter().any(|input| input.name == name) {
-            let names: Vec<&str> = flow.inputs.iter().map(|input| input.name.as_str()).collect();
-            let there = if names.is_empty() {
-                "the flow has none".to_owned()
-            } else {
-                format!("the flow has {}", names.join(", "))
-            };
-            return Err(Error::usage(format!(
-                "--input: there is no input {name}: {there}; nothing was changed"
-            )));
-        }
-        let value = match value.strip_prefix('@') {
-            None => value.to_owned(),
-            Some(file) => std::fs::read_to_string(start.join(file)).map_err(|error| {
-                Error::usage(format!("--input {name}: could not read {file}: {error}; nothing was changed"))
-            })?,
-        };
-        if value.trim().is_empty() && flow.inputs.iter().any(|input| input.name == name && input.required) {
-            return Err(Error::usage(format!(
-                "--input {name} is empty, and the flow needs it; nothing was changed"
-            ))
-            .hint(format!("`--input {name}=VALUE`, or `--input {name}=@FILE`")));
-        }
-        if values.insert(name.to_owned(), value).is_some() {
-            return Err(Error::usage(format!("--input {name} is given twice; nothing was changed")));
-        }
-    }
-    for input in &flow.inputs {
-        if values.contains_key(&input.name) {
-            continue;
-        }
-        match &input.default {
-            Some(default) => {
-                values.insert(input.name.clone(), default.clone());
-            }
-            None if input.required => {
-                let purpose =
-                    input.description.as_deref().map(|words| format!(" ({words})")).unwrap_or_default();
-                return Err(Error::usage(format!(
-                    "the flow needs the input {}{purpose}; nothing was changed",
-                    input.name
-                ))
-                .hint(format!("`--input {}=VALUE`, or `--input {}=@FILE`", input.name, input.name)));
-            }
-            None => {
-                values.insert(input.name.clone(), String::new());
-            }
-        }
-    }
-    Ok(values)
 }

@@ -16,9 +16,10 @@ use crate::model::ids::RunId;
 use crate::model::run::Run;
 use crate::stop::Stop;
 use crate::words::shell_quote;
+pub use crate::workspace::Workspaces;
 pub use crate::workspace::context::{Context, State};
 use crate::workspace::refusal::{Refusal, Why};
-use crate::workspace::{self, Created, Options, Workspaces};
+use crate::workspace::{self, Created, Options, Remade};
 
 use super::app::Process;
 use super::error::{Error, Kind};
@@ -136,6 +137,23 @@ pub fn find_or_take(
     let Created { context, warnings } = workspaces.create_in(run, &name, None)?;
     warnings.iter().for_each(|words| (workspaces.options.tell)(words));
     Ok(context)
+}
+
+/// Makes a workspace anew from its base, or with `undo` takes that back. Returns the workspace before, and what was made;
+/// `None` if it was at its base.
+pub fn roll_back(
+    workspaces: &Workspaces<'_>,
+    named: &OsStr,
+    undo: bool,
+    fetch: impl FnOnce() -> Result<(), Error>,
+) -> Result<(Context, Option<Remade>), Error> {
+    let context = if undo { workspaces.find(named)? } else { find_or_take(workspaces, named, fetch)? };
+    let (slug, option) = (&context.slug, if undo { " --undo" } else { "" });
+    let instead = format!("`aynig flow rollback {slug}{option}` ends the step before that");
+    workspaces.check_rests(&context, &instead)?;
+    let remade =
+        if undo { Some(workspaces.undo_rollback(&context)?) } else { workspaces.rollback(&context)? };
+    Ok((context, remade))
 }
 
 /// The directory of all runs and records.

@@ -10,7 +10,8 @@ use crate::engine::Engine;
 use crate::git::Repo;
 use crate::model::ids::{OpId, RunId};
 use crate::ops::error::Error;
-use crate::ops::{engine, runs};
+use crate::ops::{authority, engine, runs};
+use crate::runner::authority::Authority;
 
 /// What an operation works with.
 pub(super) struct Desk<'a> {
@@ -43,6 +44,11 @@ impl Desk<'_> {
             engine::open(self.repo, &app.process, options.stop.clone(), options.watchdog, options.tell)?;
         engine.op.set(self.op.as_ref().zip(run).map(|(key, run)| OpId::of_key(run, key)));
         Ok(engine)
+    }
+
+    /// What decides races here.
+    pub(super) fn authority(&self) -> Result<Authority, Error> {
+        authority::for_run(self.repo, self.shared.options.remote.as_ref())
     }
 
     /// The run that a path names.

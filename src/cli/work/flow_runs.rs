@@ -8,20 +8,17 @@ use aynig::contract::ids::RemoteName;
 use aynig::engine::Engine;
 use aynig::engine::lacking::Lack;
 use aynig::flow::document::Flow as Document;
-use aynig::flow::fault::Severity;
-use aynig::flow::{self, Checked};
 use aynig::git::Repo;
 use aynig::model::run::Replicate;
 use aynig::model::state::State;
 use aynig::ops::app::App;
-use aynig::ops::engine::{self, Ended, Granted, Order, Reply, Started, Wish};
+use aynig::ops::engine::{self, Ended, Granted, Reply, Started, Wish};
 use aynig::ops::error::Error;
-use aynig::ops::flow::{against_base, not_of_a_run, read, uncommitted, unreported};
+use aynig::ops::flow::read;
+use aynig::ops::flow_new::{Wanted, given, start as begin};
 use aynig::ops::flows;
 use aynig::ops::flows::view::show as view;
 use aynig::ops::runs;
-use aynig::ops::trust;
-use aynig::runner::authority::Authority;
 use aynig::words::{shell_quote, shows_rescued};
 
 use super::drive::{Driven, drive};
@@ -119,46 +116,19 @@ pub(super) fn opened<'a>(app: &'a App, repo: &'a Repo) -> Result<Engine<'a>, Err
 fn start(app: &App, repo: &Repo, options: &FlowStart) -> Result<Exit, Error> {
     engine::persons_only("starting a run")?;
     let bytes = read(&app.process.start, &options.flow_file)?;
-    not_of_a_run(repo, &options.base)?;
-    let Checked { flow, mut notes } = flow::check(&bytes);
-    let mut base = None;
-    if let Some(flow) = &flow {
-        let (commit, more) = against_base(repo, flow, &options.base)?;
-        base = Some(commit);
-        notes.extend(more);
-        let file = (&*app.process.start, &*options.flow_file, &*bytes);
-        notes.extend(uncommitted(repo, file, (&options.base, commit))?);
-        notes.extend(unreported(Some(repo), flow));
-        notes.sort();
-    }
     let name = name_of(&options.flow_file);
-    for note in &notes {
-        ui::narrate(&line(&name, note));
-    }
-    let faults = notes.iter().any(|note| note.severity == Severity::Fault);
-    let (Some(flow), Some(_), false) = (flow, base, faults) else {
-        return Err(Error::failed(format!("{name} has a fault; nothing was started")).hint(format!(
-            "`aynig flow check --base {} {}` reports all faults",
-            shell_quote(&options.base),
-            shell_quote(&name)
-        )));
-    };
-    let inputs = engine::inputs(&app.process.start, &flow, &options.inputs)?;
     let remote = authority(repo, None)?;
-    let (base_ref, base) = aynig::ops::flow::base(repo, &options.base)?;
-    let file = app.process.start.join(&options.flow_file);
-    trust::check_flow(repo, remote.source(), (&file, &bytes), &flow, base)?;
     let engine = opened(app, repo)?;
-    let order = Order {
-        flow: &flow,
-        file: &bytes,
-        base: (base_ref, base),
-        inputs,
-        label: label(options.label.as_ref()).unwrap_or_else(|| flow.workflow_id.clone()),
-        fork: None,
-        place: engine::place(remote.source()),
+    let wanted = Wanted {
+        name: &name,
+        file: (&app.process.start, &options.flow_file),
+        bytes: &bytes,
+        base: &options.base,
+        inputs: given(&app.process.start, &options.inputs)?,
+        label: options.label.as_deref(),
+        remote: remote.source(),
     };
-    let started = engine.start(&order)?;
+    let (flow, started) = begin(&engine, wanted, &mut |note| ui::narrate(&line(&name, note)))?;
     warn_of_lacks(&engine, &flow, &name);
     told(app, &started, options.json, options.wait)
 }
@@ -310,12 +280,9 @@ fn answer(app: &App, repo: &Repo, options: &FlowAnswer, approves: bool) -> Resul
     engine::persons_only("answering a gate")?;
     let run = found(repo, &options.run.run_name)?;
     let before = runs::show(repo, run)?.state;
-    let shown = &before.run;
-    let authority = authority(repo, None)?;
-    let place = if flows::is_alone(repo, shown, &authority) { &Authority::Local } else { &authority };
-    flows::gate::none_waits(repo, place, &flows::driver(repo, &shown.slug)?)?;
     let (comment, about) = (options.comment.as_deref(), options.about.as_deref());
-    let granted = opened(app, repo)?.answer_gate(run, Reply { approves, comment, about })?;
+    let reply = Reply { approves, comment, about, asked: None };
+    let granted = flows::gate::give(&opened(app, repo)?, &authority(repo, None)?, run, reply)?;
     granted_words(app, repo, &before, &granted, (options.run.json, options.wait))
 }
 

@@ -1,12 +1,10 @@
 //! `aynig publish`: the work of a run becomes a branch of a remote, and a proposal.
 
-use serde::Serialize;
-
-use aynig::contract::ids::CommitId;
 use aynig::ops::app::App;
 use aynig::ops::error::Error;
 use aynig::ops::publish::{self, Asked, Published};
 use aynig::ops::target::branch_name;
+use aynig::ops::view::published::PublishedView;
 use aynig::ops::{runs, workspace};
 use aynig::publish::{Fate, Proposal};
 
@@ -15,32 +13,6 @@ use crate::cli::exit::Exit;
 use crate::cli::ui;
 use crate::cli::ui::signals::{authority, end_calls, shutdown};
 use crate::cli::ui::{FAINT, STRONG, styled, warn};
-
-/// The answer in JSON. The names of its fields are a promise to scripts.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Answer<'a> {
-    run: &'a str,
-    slug: &'a str,
-    name: &'a str,
-    remote: &'a str,
-    branch: String,
-    base: String,
-    commit: Option<CommitId>,
-    head: CommitId,
-    pushed: bool,
-    proposal: Option<View<'a>>,
-    compare_url: Option<&'a str>,
-    uncommitted: bool,
-}
-
-#[derive(Debug, Serialize)]
-struct View<'a> {
-    url: &'a str,
-    number: Option<u64>,
-    created: bool,
-    updated: bool,
-}
 
 /// Runs the subcommand.
 pub(crate) fn run(app: &App, arguments: &Publish) -> Result<Exit, Error> {
@@ -67,35 +39,11 @@ pub(crate) fn run(app: &App, arguments: &Publish) -> Result<Exit, Error> {
     let published = publish::publish(&repo, &workspaces, &asked, fetch)?;
     published.notes.iter().for_each(|words| warn(words));
     if arguments.json {
-        answer_json(&published);
+        ui::answer_json(&PublishedView::of(&published));
     } else {
         answer(&published);
     }
     Ok(Exit::Done)
-}
-
-fn answer_json(published: &Published) {
-    let Published { context, .. } = published;
-    let proposal = published.proposal.as_ref().map(|(Proposal { url, number, .. }, fate)| View {
-        url,
-        number: *number,
-        created: *fate == Fate::Created,
-        updated: *fate == Fate::Updated,
-    });
-    ui::answer_json(&Answer {
-        run: &context.run_id,
-        slug: &context.slug,
-        name: &context.name,
-        remote: published.remote.as_str(),
-        branch: published.branch.to_string(),
-        base: published.base.to_string(),
-        commit: published.commit,
-        head: published.head,
-        pushed: published.is_pushed,
-        proposal,
-        compare_url: published.compares.as_deref(),
-        uncommitted: published.is_dirty,
-    });
 }
 
 fn answer(published: &Published) {

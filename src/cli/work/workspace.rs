@@ -208,18 +208,8 @@ pub(crate) fn run(app: &App, arguments: &Workspace) -> Result<Exit, Error> {
         }
         WorkspaceVerb::Rollback(options) => {
             check_target(options.to.as_deref().unwrap_or(PRE_RUN))?;
-            let context = if options.undo {
-                find(&options.one)?
-            } else {
-                workspace::find_or_take(&workspaces, &options.one.workspace, fetch)?
-            };
-            let undo = if options.undo { " --undo" } else { "" };
-            let slug = &context.slug;
-            workspaces.check_rests(
-                &context,
-                &format!("`aynig flow rollback {slug}{undo}` ends the step before that"),
-            )?;
-            roll_back(&workspaces, &context, options.undo, json)?;
+            let done = workspace::roll_back(&workspaces, &options.one.workspace, options.undo, fetch)?;
+            answer_rollback(&workspaces, done, json)?;
         }
         WorkspaceVerb::Remove(options) => {
             let context = find(&options.one)?;
@@ -431,18 +421,20 @@ fn snapped(snapshot: &Snapshot) {
 }
 
 /// Rolls back, or undoes that.
-fn roll_back(workspaces: &Workspaces<'_>, context: &Context, undo: bool, json: bool) -> Result<(), Error> {
-    let remade =
-        if undo { Some(workspaces.undo_rollback(context)?) } else { workspaces.rollback(context)? };
+fn answer_rollback(
+    workspaces: &Workspaces<'_>,
+    (context, remade): (Context, Option<Remade>),
+    json: bool,
+) -> Result<(), Error> {
     for words in remade.iter().flat_map(|remade| &remade.warnings) {
         warn(words);
     }
     if json {
-        let now = remade.as_ref().map_or(context, |remade| &remade.context).clone();
+        let now = remade.as_ref().map_or(&context, |remade| &remade.context).clone();
         answer_json(workspaces, &now, Some(Done::of_rollback(remade)))?;
     } else {
         let undo = format!("aynig workspace rollback --undo {}", context.handle());
-        rolled_back(context, remade.as_ref(), &undo);
+        rolled_back(&context, remade.as_ref(), &undo);
     }
     Ok(())
 }

@@ -10,6 +10,7 @@
 //! | `revspec` | resolves a revision without guessing, and reads the files of its tree |
 //! | `signatures` | what git reports about the signatures of commits |
 //! | `differences` | what differs between two trees |
+//! | `patch` | the lines that differ between two trees |
 //! | `extract` | writes files of a commit beside a checkout |
 //! | `landed` | whether a branch has the contents of a commit |
 //! | `merge` | merges of trees, without a checkout |
@@ -25,6 +26,7 @@ pub mod edit;
 pub(crate) mod extract;
 pub(crate) mod landed;
 pub(crate) mod merge;
+pub mod patch;
 pub mod quarantine;
 pub mod revspec;
 pub(crate) mod signatures;

@@ -10,7 +10,7 @@ use super::gate::{self, GateView};
 use super::standing::{End, Place, Standing};
 use super::{driver, driver_row, is_alone, stands, step_of, waiting_for};
 use crate::clock;
-use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::ids::CommitId;
 use crate::contract::unable::Unable;
 use crate::engine::record::manifest::Manifest;
 use crate::engine::record::project::context;
@@ -26,6 +26,7 @@ use crate::model::state::State;
 use crate::model::step::{Opcode, Outcome, Step};
 use crate::model::workspace::Publication;
 use crate::ops::app::Process;
+use crate::ops::changes::newest as newest_of;
 use crate::ops::error::Error;
 use crate::ops::view::Time;
 use crate::ops::view::branch::BranchView;
@@ -234,17 +235,9 @@ fn bring_work(repo: &Repo, state: &State) -> Result<(), LedgerError> {
     bring(repo, &place, &state.run, head(repo, state).as_slice())
 }
 
-/// The newest commit of the work of a run: that of its branch where this repository decides it, else as its ledger has it.
+/// The newest commit of the work of a run.
 fn head(repo: &Repo, state: &State) -> Option<CommitId> {
-    let workspace = state.workspaces.values().next()?;
-    let is_here = is_decided_here(repo, state);
-    let branch = BranchName::new(workspace.branch_name.as_bytes()).ok().filter(|_| is_here);
-    let here = branch.and_then(|branch| repo.branch_head(&branch).ok().flatten());
-    here.or_else(|| CommitId::parse_hex(workspace.head_sha.as_bytes()))
-}
-
-fn is_decided_here(repo: &Repo, state: &State) -> bool {
-    matches!(LedgerPlace::of(repo, state.run.id, &state.run.decided_by), Ok(LedgerPlace::Here))
+    newest_of(repo, state, state.workspaces.values().next()?)
 }
 
 /// A run with what is known of it here.

@@ -11,10 +11,30 @@ use crate::contract::story::{Entry, Story};
 use crate::git::objects::commits::Signed;
 use crate::git::{CommitError, Repo};
 
+use crate::runner::authority::Authority;
+
 use super::error::Error;
+use super::view::deferred::waiting;
+use super::view::story::EntryView;
+use host::Host;
 
 fn unreadable(branch: &BranchName, error: &CommitError) -> Error {
     Error::because(&format!("read the history of {branch}"), error).hint("`git fsck` may tell more")
+}
+
+/// At most `most` entries of a branch for `--json`, the newest first: what waits beside it, and its history from `head`
+/// downwards.
+pub fn views(
+    repo: &Repo,
+    authority: &Authority,
+    (branch, head): (&BranchName, CommitId),
+    most: usize,
+) -> Result<Vec<EntryView>, Error> {
+    let host = Host::new(repo);
+    let waiting = waiting(repo, authority, branch).map(|waiting| Ok(EntryView::Deferred(waiting)));
+    let history = History::new(repo, branch, head, most);
+    let told = history.map(|entry| entry.map(|entry| EntryView::new(&host, &entry)));
+    waiting.into_iter().chain(told).collect()
 }
 
 /// The entries of a branch, newest first, read lazily.

@@ -9,6 +9,7 @@ pub mod declared;
 pub mod deferred;
 pub mod driven;
 pub mod lease;
+pub mod published;
 pub(crate) mod row;
 pub mod standing;
 pub mod story;

@@ -7,22 +7,32 @@ use utoipa::ToSchema;
 
 use super::{Answer, At, answer};
 use crate::model::approval::{Always, Answer as Word, Resolution};
-use crate::ops::approvals::{self, Which};
+use crate::model::run::RunKind;
+use crate::ops::engine::Reply;
+use crate::ops::flows::gate;
+use crate::ops::{approvals, workspace};
 use crate::server::body::{self, Key};
 use crate::server::failure::Failure;
 
-/// List the requests that wait for an answer
+/// List the requests that wait for an answer, and the gates of flows
 #[utoipa::path(get, path = "/api/approvals",
-    responses((status = 200, description = "the requests of all runs, the oldest first", body = Value)))]
+    responses((status = 200, description = "what waits for a person in all runs, the oldest first", body = Value)))]
 pub(super) async fn list(State(shared): At) -> Answer {
     answer(shared, None, |desk| {
-        let asked = approvals::list(desk.repo, Which::Open)?;
+        let asked = approvals::waiting(desk.repo)?;
+        let workspaces =
+            workspace::at(desk.repo, &desk.shared.app.process, desk.shared.options.stop.clone())?;
         let rows = asked.iter().map(|asked| {
             let one = &asked.approval;
+            let named = format!("{}/{}", asked.slug, asked.alias);
+            let here = workspaces.find(named.as_ref()).ok().filter(|_| asked.branch.is_some());
             json!({
                 "runId": asked.run,
                 "slug": asked.slug,
+                "label": asked.label,
                 "alias": asked.alias,
+                "branch": asked.branch,
+                "cwd": here.map(|context| context.worktree_path).filter(|path| path.is_dir()),
                 "approval": {
                     "approvalId": one.id,
                     "nodeId": one.node_id,
@@ -88,7 +98,7 @@ pub(super) async fn resolve(
     body::Json(given): body::Json<Resolve>,
 ) -> Answer {
     answer(shared, key, move |desk| {
-        let asked = approvals::find(desk.repo, &id)?;
+        let asked = approvals::find_any(desk.repo, &id)?;
         if let Some(run) = &given.run_id
             && desk.run(run)? != asked.run
         {
@@ -102,27 +112,45 @@ pub(super) async fn resolve(
                 "modifiedArgs belongs to the status modified, and the status to it",
             ));
         }
-        match (status, given.always) {
-            (Status::Approved, Some(always)) => {
+        let reason = reason.filter(|reason| !reason.is_empty());
+        let id = asked.approval.id;
+        match (asked.kind, status, given.always) {
+            (_, Status::Denied | Status::Modified, Some(_)) => {
+                return Err(Failure::rule("always", "always belongs to the status approved"));
+            }
+            (RunKind::Flow, Status::Modified, _) => {
+                return Err(Failure::rule("status", "a gate is approved or denied"));
+            }
+            (RunKind::Flow, _, Some(_)) => {
+                return Err(Failure::rule("always", "a gate is answered each time"));
+            }
+            (RunKind::Flow, status, None) => {
+                let reply = Reply {
+                    approves: status == Status::Approved,
+                    comment: reason.as_deref(),
+                    about: None,
+                    asked: Some(id),
+                };
+                gate::give(&engine, &desk.authority()?, asked.run, reply)?;
+            }
+            (RunKind::Graph, Status::Approved, Some(always)) => {
                 let always = match always {
                     Good::Call => Always::Call,
                     Good::Tool => Always::Tool,
                 };
-                approvals::grant(&engine, &asked.approval.id.to_string(), always)?;
+                approvals::grant(&engine, &id.to_string(), always)?;
             }
-            (_, Some(_)) => return Err(Failure::rule("always", "always belongs to the status approved")),
-            (status, None) => {
+            (RunKind::Graph, status, None) => {
                 let status = match status {
                     Status::Approved => Word::Approved,
                     Status::Denied => Word::Denied,
                     Status::Modified => Word::Modified,
                 };
-                let reason = reason.filter(|reason| !reason.is_empty());
                 let resolution = Resolution { status, modified_args, reason };
-                approvals::resolve(&engine, &asked.approval.id.to_string(), resolution)?;
+                approvals::resolve(&engine, &id.to_string(), resolution)?;
             }
         }
-        let now = approvals::find(desk.repo, &asked.approval.id.to_string())?.approval;
+        let now = approvals::find_any(desk.repo, &id.to_string())?.approval;
         Ok(json!({ "approvalId": now.id, "resolution": now.resolution, "consents": now.consents }))
     })
     .await

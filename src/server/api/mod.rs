@@ -6,12 +6,14 @@ mod approvals;
 mod artifacts;
 mod edges;
 mod events;
+mod flows;
 mod host;
 mod nodes;
 mod places;
 mod runs;
 mod session;
 mod templates;
+mod work;
 
 use std::sync::Arc;
 
@@ -56,6 +58,11 @@ fn endpoints() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(runs::pause))
         .routes(routes!(runs::resume))
         .routes(routes!(runs::stop))
+        .routes(routes!(work::diff))
+        .routes(routes!(work::rollback))
+        .routes(routes!(work::publish))
+        .routes(routes!(flows::show_run))
+        .routes(routes!(flows::list, flows::begin))
         .routes(routes!(events::page))
         .routes(routes!(events::lines))
         .routes(routes!(nodes::add))
@@ -74,6 +81,7 @@ fn endpoints() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(templates::show, templates::change, templates::delete))
         .routes(routes!(places::list))
         .routes(routes!(host::status))
+        .routes(routes!(host::log))
         .routes(routes!(host::providers))
 }
 

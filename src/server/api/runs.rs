@@ -100,6 +100,9 @@ pub(super) fn state(desk: &Desk<'_>, run: RunId) -> Result<Value, Failure> {
     let mut state = serde_json::to_value(shown.projection()).unwrap_or_default();
     state["cwd"] = desk.repo.top().display().to_string().into();
     state["waits"] = json!(shown.waits);
+    if shown.state.run.kind == RunKind::Flow {
+        state["steps"] = json!(shown.state.steps);
+    }
     if let Some(layout) = layout::read(desk.repo, run)? {
         state["layout"] = json!(layout);
     }

@@ -3,6 +3,7 @@
 mod endpoints;
 mod guarded;
 mod streams;
+mod work;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

@@ -8,10 +8,9 @@ use aynig::clock;
 use aynig::contract::story::Entry;
 use aynig::ops::app::App;
 use aynig::ops::error::Error;
-use aynig::ops::history::History;
 use aynig::ops::history::host::Host;
+use aynig::ops::history::{History, views};
 use aynig::ops::view::deferred::waiting;
-use aynig::ops::view::story::EntryView;
 use aynig::ops::{missing, status, target, workspace};
 
 use crate::cli::args::Log;
@@ -29,19 +28,18 @@ pub(crate) fn run(app: &App, arguments: &Log, json: bool) -> Result<Exit, Error>
     let named = arguments.name.as_deref().or(arguments.branch.as_deref());
     let branch = target::branch(&repo, &authority, named)?;
     let head = target::existing_head(&repo, &authority, &branch)?;
-    let mut history = History::new(&repo, &branch, head, arguments.max_count.unwrap_or(usize::MAX));
-    let host = Host::new(&repo);
-    let waiting = waiting(&repo, &authority, &branch);
+    let most = arguments.max_count.unwrap_or(usize::MAX);
     if json {
-        let views = history.map(|entry| entry.map(|entry| EntryView::new(&host, &entry)));
-        let waiting = waiting.map(|waiting| Ok(EntryView::Deferred(waiting)));
-        let mut entries = waiting.into_iter().chain(views).collect::<Result<Vec<EntryView>, Error>>()?;
+        let mut entries = views(&repo, &authority, (&branch, head), most)?;
         if arguments.reverse {
             entries.reverse();
         }
         ui::answer_json(&serde_json::json!({ "entries": entries }));
         return Ok(Exit::Done);
     }
+    let mut history = History::new(&repo, &branch, head, most);
+    let host = Host::new(&repo);
+    let waiting = waiting(&repo, &authority, &branch);
     // The first entry is read before a pager starts, so that errors appear on the plain terminal.
     let first = history.next().transpose()?;
     if waiting.is_none() && matches!(first, None | Some(Entry::Before(_))) {

@@ -36,7 +36,7 @@ struct Row<'a> {
 }
 
 fn row(one: &Asked) -> Row<'_> {
-    let Asked { run, slug, alias, approval, signature } = one;
+    let Asked { run, slug, alias, approval, signature, .. } = one;
     Row {
         run_id: *run,
         slug: slug.as_str(),
