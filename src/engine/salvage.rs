@@ -146,7 +146,6 @@ impl Engine<'_> {
         self.workspaces.note_changes(&context)?;
         let known = state.workspaces.values().find(|workspace| workspace.name.to_string() == name);
         let recorded = known.and_then(|known| CommitId::parse_hex(known.head_sha.as_bytes()));
-        let now = (head_of(&context), context.generation);
         let steps = match state.run.kind {
             RunKind::Flow => {
                 // That this very attempt was interrupted is no step of another host.
@@ -156,14 +155,26 @@ impl Engine<'_> {
             }
             RunKind::Graph => last_turn(state, &name),
         };
-        let to = mark.target(now, (recorded, steps), |one, other| self.repo.descends(one, other));
-        let context = self.put_back(context, to, "an attempt was cut off")?;
+        let to = |now, worktree| {
+            mark.target((now, worktree), (recorded, steps), |one, other| self.repo.descends(one, other))
+        };
+        let context = self.put_back_to(context, to, "an attempt was cut off")?;
         self.end_work(run, &name);
         Ok(context)
     }
 
     /// Puts the worktree and the work branch back to a commit. What came later is saved.
     pub(super) fn put_back(&self, context: Context, to: CommitId, why: &str) -> Result<Context, Refusal> {
+        self.put_back_to(context, |_, _| to, why)
+    }
+
+    /// The same. `to` is asked with the work branch and the number of its worktree, as other hosts have published them.
+    fn put_back_to(
+        &self,
+        context: Context,
+        to: impl FnOnce(CommitId, u32) -> CommitId,
+        why: &str,
+    ) -> Result<Context, Refusal> {
         let Some(remade) = self.workspaces.put_back(&context, to)? else { return Ok(context) };
         let saved =
             remade.rescue.as_deref().map(|name| format!("; `{}` shows what lay there", shows_rescued(name)));

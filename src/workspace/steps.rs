@@ -102,10 +102,20 @@ impl Workspaces<'_> {
         self.taken_of(&mut self.ready_after(context, Asked::Before)?, Clashing::Refused)
     }
 
-    /// Puts branch and worktree back to the commit `to`. What lies there beyond it is saved; ignored files stay. `None`
-    /// if nothing does.
-    pub fn put_back(&self, context: &Context, to: CommitId) -> Result<Option<Remade>, Refusal> {
+    /// Puts branch and worktree back to a commit. What lies there beyond it is saved; ignored files stay. `None` if nothing
+    /// does. `to` is asked for the commit when the workspace is at what other hosts published: with its branch and the
+    /// number of its worktree.
+    pub fn put_back(
+        &self,
+        context: &Context,
+        to: impl FnOnce(CommitId, u32) -> CommitId,
+    ) -> Result<Option<Remade>, Refusal> {
         let mut held = self.ready(context)?;
+        let branch = held.context.branch();
+        let tip = self.repo.branch_head(&branch);
+        let tip = tip.map_err(|error| Refusal::because(&format!("read {branch}"), &error))?;
+        let now = tip.or_else(|| CommitId::parse_hex(&held.context.head_sha));
+        let to = to(now.unwrap_or_else(|| held.context.base()), held.context.generation);
         if self.rests_at(&held, to) {
             return Ok(None);
         }

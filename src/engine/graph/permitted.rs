@@ -75,7 +75,7 @@ impl Engine<'_> {
         let back: Vec<_> = back.map(|change| (change.path.as_slice(), change.old)).collect();
         let kept = self.repo.tree_with(new, &back).map_err(|error| because(&error))?;
         let to = if kept == old { before } else { self.one_commit(work, (before, kept))? };
-        let remade = self.workspaces.put_back(&work.context, to)?;
+        let remade = self.workspaces.put_back(&work.context, |_, _| to)?;
         let mut words = sentence(&paths);
         if let Some(remade) = remade {
             remade.warnings.iter().for_each(|warning| (self.tell)(warning));

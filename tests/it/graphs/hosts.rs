@@ -42,6 +42,39 @@ echo x >>file; echo done"#;
     assert_eq!(graph.repo.git(["show", &format!("work/{}/a:file", graph.slug)]).trim(), "x\nx");
 }
 
+/// What another host published is the work, also where an attempt of this host was put back and its end was never recorded.
+/// CONTRACT 15.21, 20.5
+#[test]
+fn a_host_with_the_mark_of_an_old_attempt_goes_on_with_the_work_of_others() {
+    let script = "echo x >>file; echo done";
+    let hub = Repo::new();
+    let bare = hub.beside("hub.git");
+    let path = bare.to_str().expect("UTF-8");
+    hub.git(["clone", "-q", "--bare", ".", path]);
+    let [first, second] = ["first", "second"].map(|name| host(path, name, script));
+    let graph = Graph::of(first, &["a"]);
+    let other = Graph { repo: second, slug: graph.slug.clone() };
+    for host in [&graph, &other] {
+        graph.ok(&["chat", "RUN", "a", "Write it."]);
+        host.drain();
+    }
+    let state = graph.state();
+    let marks = graph
+        .repo
+        .path
+        .join(".git/aynig/data/runs")
+        .join(state["id"].as_str().expect("an id"))
+        .join("attempts");
+    // An attempt that began in a worktree which was made anew since.
+    let began = graph.repo.head(&format!("work/{}/a", graph.slug));
+    std::fs::create_dir_all(&marks).expect("a directory");
+    std::fs::write(marks.join("a"), format!("an-old-attempt {began} 9 1")).expect("a mark");
+    graph.ok(&["chat", "RUN", "a", "Write it."]);
+    graph.drain();
+    assert_eq!(graph.turns(), ["a completed"; 3]);
+    assert_eq!(graph.repo.git(["show", &format!("work/{}/a:file", graph.slug)]).trim(), "x\nx\nx");
+}
+
 /// CONTRACT 16.7, 22.9
 #[test]
 fn a_turn_on_another_host_is_interrupted() {
