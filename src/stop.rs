@@ -119,7 +119,7 @@ impl Stop {
 
     /// A child switch for a part of the work. Requests to this switch reach it while the returned
     /// subscription lives.
-    pub(crate) fn child(&self) -> (Self, Subscription) {
+    pub fn child(&self) -> (Self, Subscription) {
         let child = Self::default();
         let below = child.clone();
         let subscription = self.subscribe(move |notice| below.tell(|_| notice));
@@ -132,7 +132,7 @@ impl Stop {
     }
 
     /// Cancels the work.
-    pub(crate) fn call_off(&self) {
+    pub fn call_off(&self) {
         self.trip(Cause::CalledOff);
     }
 

@@ -44,6 +44,14 @@ pub struct Note {
     pub instead: String,
 }
 
+impl Note {
+    /// Whether it is more than a warning.
+    #[must_use]
+    pub fn is_fault(&self) -> bool {
+        self.severity == Severity::Fault
+    }
+}
+
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { place: Place { line, column }, severity, what, instead } = self;

@@ -10,7 +10,7 @@ use crate::contract::layout::TRACKED;
 use crate::contract::message::Message;
 use crate::git::Repo;
 use crate::git::refs::cas::Tip;
-use crate::runner::authority::Authority;
+pub use crate::runner::authority::Authority;
 use crate::runner::events::warning::Warning;
 use crate::words::shell_quote;
 

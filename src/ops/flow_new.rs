@@ -11,7 +11,7 @@ use crate::contract::ids::{CommitId, RemoteName};
 use crate::engine::Engine;
 use crate::flow::base::MAX_FILE;
 use crate::flow::document::Flow;
-use crate::flow::fault::{Note, Severity};
+use crate::flow::fault::Note;
 use crate::flow::{self as flows, Checked};
 use crate::git::Repo;
 use crate::git::objects::revspec::Content;
@@ -63,7 +63,7 @@ pub fn start(
         notes.sort();
     }
     notes.iter().for_each(note);
-    let faults = notes.iter().any(|note| note.severity == Severity::Fault);
+    let faults = notes.iter().any(|note| note.is_fault());
     let Some(flow) = flow.filter(|_| !faults) else {
         return Err(Error::failed(format!("{name} has a fault; nothing was started")).hint(format!(
             "`aynig flow check --base {} {}` reports all faults",
@@ -196,7 +196,7 @@ pub fn offered(repo: &Repo, commit: CommitId) -> Result<Vec<Offered>, Error> {
 
 fn offer(path: &str, bytes: &[u8]) -> Offered {
     let Checked { flow, notes } = flows::check(bytes);
-    let fault = notes.iter().find(|note| note.severity == Severity::Fault).map(ToString::to_string);
+    let fault = notes.iter().find(|note| note.is_fault()).map(ToString::to_string);
     let inputs = flow.iter().flat_map(|flow| &flow.inputs);
     Offered {
         path: path.to_owned(),

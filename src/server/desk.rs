@@ -9,9 +9,9 @@ use super::failure::Failure;
 use crate::engine::Engine;
 use crate::git::Repo;
 use crate::model::ids::{OpId, RunId};
+use crate::ops::authority::{self, Authority};
 use crate::ops::error::Error;
-use crate::ops::{authority, engine, runs};
-use crate::runner::authority::Authority;
+use crate::ops::{engine, runs};
 
 /// What an operation works with.
 pub(super) struct Desk<'a> {

@@ -154,10 +154,20 @@ impl Server {
         format!("{}/#t={}", self.card.url, self.shared.door.link())
     }
 
-    /// The address.
-    #[must_use]
-    pub fn url(&self) -> &str {
-        &self.card.url
+    /// A file for a browser that leads to the page, with a one-time token. Its owner alone may read it. It goes when the
+    /// server stops.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn doorway(&self) -> Result<PathBuf, Error> {
+        let file = self.file.with_extension("html");
+        let link = self.link();
+        let page = format!(
+            "<!doctype html><meta charset=\"utf-8\"><title>aynig</title>\
+             <meta http-equiv=\"refresh\" content=\"0; url={link}\"><a href=\"{link}\">aynig</a>\n"
+        );
+        let written = fsutil::replace_private(&file, page.as_bytes());
+        written.map(|()| file).map_err(|error| Error::because("write the file for the browser", &error))
     }
 
     /// Answers requests until the stop is requested.
@@ -166,6 +176,7 @@ impl Server {
     /// The threads for it cannot be started.
     pub fn run(self) -> Result<(), Error> {
         let served = serving::serve(&self.shared, self.listener);
+        std::fs::remove_file(self.file.with_extension("html")).ok();
         let newest = newest(self.file.parent().unwrap_or(&self.file));
         let is_own = |text: Vec<u8>| serde_json::from_slice(&text).is_ok_and(|card: Card| card == self.card);
         for file in [&self.file, &newest] {

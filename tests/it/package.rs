@@ -157,7 +157,7 @@ fn the_package_installs_works_and_goes() {
         /usr/bin/aynig --version
         /usr/bin/aynig demo /tmp/demo
         for page in aynig aynig-run aynig-set-state; do man --where "$page"; done
-        for unit in aynig@srv-x.timer aynig@srv-x.service aynig-watch@srv-x.service aynig-role@x.service; do
+        for unit in aynig@srv-x.timer aynig@srv-x.service aynig-watch@srv-x.service aynig-role@x.service aynig-serve@srv-x.service; do
             systemd-analyze --man=no verify "$unit"
             XDG_RUNTIME_DIR=/tmp systemd-analyze --man=no --user verify "$unit"
         done

@@ -11,14 +11,16 @@ use std::process::Command;
 use super::programs::{program, shipped};
 use super::support::*;
 
-const UNITS: [&str; 4] = ["aynig@.service", "aynig@.timer", "aynig-watch@.service", "aynig-role@.service"];
+const UNITS: [&str; 5] =
+    ["aynig@.service", "aynig@.timer", "aynig-watch@.service", "aynig-role@.service", "aynig-serve@.service"];
 
 /// The same units as instances.
-const INSTANCES: [&str; 4] = [
+const INSTANCES: [&str; 5] = [
     "aynig@srv-project.service",
     "aynig@srv-project.timer",
     "aynig-watch@srv-project.service",
     "aynig-role@reviewer.service",
+    "aynig-serve@srv-project.service",
 ];
 
 fn units(of: &str) -> PathBuf {
@@ -279,6 +281,14 @@ sctl stop "aynig@$instance.timer" "aynig@$instance.service"
 fn a_manager_keeps_a_runner_and_stops_it_so_that_nothing_is_lost() {
     let script = r#"
 instance=$(systemd-escape --path "$REPO")
+# A server, with a runner beside it.
+mkdir -p "$HOME/.config/aynig$(dirname "$REPO")"
+echo 'AYNIG_SERVE_OPTIONS=--run --listen 127.0.0.1:0' > "$HOME/.config/aynig$REPO.env"
+sctl start "aynig-serve@$instance.service"; found serve $?
+ask thursday note
+holds "the server's runner" is_state thursday 'done'
+sctl stop "aynig-serve@$instance.service"
+found served "$(sctl show --property ActiveState --value "aynig-serve@$instance.service")"
 sctl start "aynig-watch@$instance.service"; found start $?
 ask monday note
 holds "the runner to see it" is_state monday 'done'
@@ -309,7 +319,10 @@ done
 sctl start aynig-role@nobody.service 2>/dev/null; found no-file $?
 "#;
     let Some((repo, said)) = managed(script) else { return };
-    assert_said(&said, &["start: 0", "stop: 0", "stopped: inactive", "roles: 0"]);
+    assert_said(
+        &said,
+        &["start: 0", "stop: 0", "stopped: inactive", "serve: 0", "served: inactive", "roles: 0"],
+    );
     assert_said(&said, &["failed: 0 3 ", "failed: 0 200 ", "no-file: 1"]);
     assert_eq!([repo.state("monday"), repo.state("tuesday")], ["done", "wait"], "asked again");
     assert_eq!(repo.trailer("tuesday", "aynig-interrupted"), "1");

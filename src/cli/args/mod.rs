@@ -32,7 +32,7 @@ mod people;
 mod provider;
 mod publish;
 mod serve;
-mod settings;
+pub(crate) mod settings;
 mod upkeep;
 mod workspace;
 

@@ -22,6 +22,18 @@ pub(crate) struct Serve {
     #[arg(long, conflicts_with = "url")]
     pub(crate) allow_remote: bool,
 
+    /// Also work as a runner, as `aynig run --watch` does
+    #[arg(long, conflicts_with = "url")]
+    pub(crate) run: bool,
+
+    /// The most commands of that runner at once [default: the setting aynig.jobs]
+    #[arg(long, short, value_name = "N", requires = "run")]
+    pub(crate) jobs: Option<std::num::NonZeroUsize>,
+
+    /// Open the link in a browser
+    #[arg(long, conflicts_with = "url")]
+    pub(crate) open: bool,
+
     /// Print a new link of the newest server that answers, and exit
     #[arg(long)]
     pub(crate) url: bool,

@@ -282,7 +282,7 @@ fn answer(app: &App, repo: &Repo, options: &FlowAnswer, approves: bool) -> Resul
     let before = runs::show(repo, run)?.state;
     let (comment, about) = (options.comment.as_deref(), options.about.as_deref());
     let reply = Reply { approves, comment, about, asked: None };
-    let granted = flows::gate::give(&opened(app, repo)?, &authority(repo, None)?, run, reply)?;
+    let granted = flows::answer_gate(&opened(app, repo)?, &authority(repo, None)?, run, reply)?;
     granted_words(app, repo, &before, &granted, (options.run.json, options.wait))
 }
 

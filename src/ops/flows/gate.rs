@@ -6,19 +6,13 @@ use serde_json::Value;
 
 use crate::contract::ids::BranchName;
 use crate::contract::message::Message;
-use crate::engine::Engine;
 use crate::git::Repo;
 use crate::model::approval::{Answer, Approval, Consent};
 use crate::model::by::By;
-use crate::model::ids::RunId;
 use crate::model::state::State;
-use crate::ops::engine::{Granted, Reply, persons_only};
 use crate::ops::error::{Error, Kind};
-use crate::ops::runs;
 use crate::runner::authority::Authority;
 use crate::words::shell_quote;
-
-use super::{driver, is_alone};
 
 /// An open gate.
 #[derive(Debug, Serialize)]
@@ -66,7 +60,7 @@ pub(super) fn answered(state: &State) -> Option<String> {
 
 /// Refuses to answer while an answer that somebody pushed (CONTRACT 20.26) waits for a runner: one rejection decides, and the
 /// pushed one came first.
-fn none_waits(repo: &Repo, authority: &Authority, driver: &BranchName) -> Result<(), Error> {
+pub(super) fn none_waits(repo: &Repo, authority: &Authority, driver: &BranchName) -> Result<(), Error> {
     let Some(commit) = authority.slot(repo, driver)? else { return Ok(()) };
     let because = |error: &dyn std::error::Error| Error::because("read a pushed answer", error);
     let stored = repo.commit(commit).map_err(|error| because(&error))?;
@@ -80,21 +74,6 @@ fn none_waits(repo: &Repo, authority: &Authority, driver: &BranchName) -> Result
         "or `aynig set-state --withdraw {}{option}` removes it",
         shell_quote(&driver.to_string())
     )))
-}
-
-/// Answers the gate of a run.
-pub fn give(
-    engine: &Engine<'_>,
-    authority: &Authority,
-    run: RunId,
-    reply: Reply<'_>,
-) -> Result<Granted, Error> {
-    persons_only("answering a gate")?;
-    let repo = engine.repo;
-    let run_now = runs::show(repo, run)?.state.run;
-    let place = if is_alone(repo, &run_now, authority) { &Authority::Local } else { authority };
-    none_waits(repo, place, &driver(repo, &run_now.slug)?)?;
-    Ok(engine.answer_gate(run, reply)?)
 }
 
 /// An answer in words.

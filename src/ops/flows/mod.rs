@@ -26,6 +26,8 @@ use serde::Serialize;
 
 use crate::clock;
 use crate::contract::ids::{BranchName, CommitId};
+use crate::engine::Engine;
+use crate::engine::control::{Granted, Reply};
 use crate::engine::driver::Driver as DriverBranch;
 use crate::engine::record::project::{context, current_step, entry_of};
 use crate::flow::document::Flow;
@@ -46,6 +48,7 @@ use crate::words::error_chain;
 
 use super::app::Process;
 use super::error::{Error, Kind};
+use super::inside::persons_only;
 use super::run::survey_options;
 use super::status::{Filter, Query, look};
 use super::view::Time;
@@ -92,6 +95,21 @@ pub fn has_driver(repo: &Repo, tip: &Tip) -> bool {
 pub fn is_alone(repo: &Repo, run: &Run, authority: &Authority) -> bool {
     authority.source().is_some()
         && matches!(LedgerPlace::of(repo, run.id, &run.decided_by), Ok(LedgerPlace::Here))
+}
+
+/// Answers the gate of a run.
+pub fn answer_gate(
+    engine: &Engine<'_>,
+    authority: &Authority,
+    run: RunId,
+    reply: Reply<'_>,
+) -> Result<Granted, Error> {
+    persons_only("answering a gate")?;
+    let repo = engine.repo;
+    let shown = runs::show(repo, run)?.state.run;
+    let place = if is_alone(repo, &shown, authority) { &Authority::Local } else { authority };
+    gate::none_waits(repo, place, &driver(repo, &shown.slug)?)?;
+    Ok(engine.answer_gate(run, reply)?)
 }
 
 /// Names the runs that belong to this clone alone and have not ended, with the command that carries them on.

@@ -9,8 +9,7 @@ use super::{Answer, At, answer};
 use crate::model::approval::{Always, Answer as Word, Resolution};
 use crate::model::run::RunKind;
 use crate::ops::engine::Reply;
-use crate::ops::flows::gate;
-use crate::ops::{approvals, workspace};
+use crate::ops::{approvals, flows, workspace};
 use crate::server::body::{self, Key};
 use crate::server::failure::Failure;
 
@@ -131,7 +130,7 @@ pub(super) async fn resolve(
                     about: None,
                     asked: Some(id),
                 };
-                gate::give(&engine, &desk.authority()?, asked.run, reply)?;
+                flows::answer_gate(&engine, &desk.authority()?, asked.run, reply)?;
             }
             (RunKind::Graph, Status::Approved, Some(always)) => {
                 let always = match always {

@@ -9,7 +9,6 @@ use serde_json::json;
 use utoipa::ToSchema;
 
 use super::{Answer, At, answer, runs};
-use crate::flow::fault::Severity;
 use crate::ops::flow::base;
 use crate::ops::flow_new::{Wanted, offered, offered_file, start};
 use crate::ops::flows::view::show;
@@ -71,7 +70,7 @@ pub(super) async fn begin(State(shared): At, Json(new): Json<NewFlow>) -> Answer
         };
         let mut faults = Vec::new();
         let started = start(&desk.engine(None)?, wanted, &mut |note| {
-            if note.severity == Severity::Fault {
+            if note.is_fault() {
                 faults.push(note.to_string());
             }
         });

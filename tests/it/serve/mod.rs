@@ -71,8 +71,17 @@ impl Server {
     }
 
     pub(super) fn at(repo: &Repo, listen: &str) -> Self {
+        Self::with_options(repo, &["--listen", listen])
+    }
+
+    pub(super) fn with_options(repo: &Repo, options: &[&str]) -> Self {
+        Self::with_env(repo, options, &[])
+    }
+
+    pub(super) fn with_env(repo: &Repo, options: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = repo.aynig_command();
-        command.args(["serve", "--listen", listen]).stdin(Stdio::null()).stdout(Stdio::piped());
+        command.arg("serve").args(options).envs(variables.iter().copied());
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.stderr(Stdio::null()).spawn().expect("it starts");
         let mut line = String::new();
         let out = child.stdout.take().expect("piped");

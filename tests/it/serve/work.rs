@@ -172,3 +172,66 @@ fn work_is_put_back_over_the_server_and_what_was_there_is_saved() {
     assert_eq!(graph.repo.git(["show", &format!("{saved}:a.txt")]), "one");
     assert_eq!(back(&graph.slug, r#"{"node":"ann"}"#).ok()["changed"], false, "it is at its base");
 }
+
+/// CONTRACT 23.1
+#[test]
+fn a_server_with_a_runner_carries_out_what_it_is_asked_for() {
+    let repo = Repo::new();
+    drop(served(&repo, "echo done"));
+    let server = Server::with_options(&repo, &["--listen", "127.0.0.1:0", "--run", "--jobs", "2"]);
+    let started = server.post("/api/flows", r#"{"path":"flows/good.yaml","inputs":{"what":"it"}}"#).ok();
+    let run = text_of(&started["run"], "id").to_owned();
+    let waiting = wait_for("a gate", || {
+        let waiting = server.get("/api/approvals").ok();
+        waiting["approvals"].get(0).cloned()
+    });
+    let id = text_of(&waiting["approval"], "approvalId");
+    server.post(&format!("/api/approvals/{id}/resolve"), r#"{"resolution":{"status":"approved"}}"#).ok();
+    wait_for("the end", || {
+        let state = server.get(&format!("/api/runs/{run}")).ok();
+        (state["run"]["verdict"] == "succeeded").then_some(())
+    });
+    assert_eq!(server.stop(), Some(0), "a signal ends both");
+}
+
+/// CONTRACT 23.1
+#[test]
+fn a_runner_that_cannot_begin_ends_the_server_with_its_error() {
+    let repo = Repo::new();
+    repo.git(["config", "aynig.commandsFrom", "refs/heads/nope"]);
+    let failed = repo.aynig(["serve", "--listen", "127.0.0.1:0", "--run"]);
+    assert_eq!(failed.status.code(), Some(3), "{}", err(&failed));
+    assert!(err(&failed).contains("aynig.commandsFrom"), "{}", err(&failed));
+    let usage = repo.aynig(["serve", "--jobs", "2"]);
+    assert_eq!(usage.status.code(), Some(2), "{}", err(&usage));
+}
+
+/// All users see the arguments of a process, so the browser gets a file. CONTRACT 23.2
+#[test]
+fn a_browser_gets_the_link_in_a_private_file() {
+    use std::os::unix::fs::PermissionsExt;
+    let repo = Repo::new();
+    let (bin, told) = (repo.beside("bin"), repo.beside("opened"));
+    std::fs::create_dir(&bin).expect("a directory");
+    let browser = bin.join("xdg-open");
+    std::fs::write(
+        &browser,
+        format!("#!/bin/sh\nprintf '%s\\n' \"$@\" >'{0}.new'; mv '{0}.new' '{0}'\n", told.display()),
+    )
+    .expect("a script");
+    std::fs::set_permissions(&browser, PermissionsExt::from_mode(0o755)).expect("a mode");
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").expect("a path"));
+    let server = Server::with_env(&repo, &["--listen", "127.0.0.1:0", "--open"], &[("PATH", &path)]);
+    let opened = wait_for("the browser", || std::fs::read_to_string(&told).ok());
+    let file = PathBuf::from(opened.trim_end());
+    assert_eq!(file.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
+    let page = std::fs::read_to_string(&file).expect("a page");
+    let token = page.split("/#t=").nth(1).and_then(|rest| rest.split('"').next()).expect("a link");
+    assert!(page.contains(&server.host) && token != server.link, "{page}");
+    let body = format!(r#"{{"token":"{token}"}}"#);
+    let json = "Content-Type: application/json";
+    assert_eq!(server.with("POST", "/api/session", &[json], &body).status, 200);
+    assert_eq!(server.with("POST", "/api/session", &[json], &body).status, 401, "once");
+    assert_eq!(server.stop(), Some(0));
+    assert!(!file.exists(), "it goes with the server");
+}
