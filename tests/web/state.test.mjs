@@ -130,3 +130,27 @@ test("events of the contract that this program does not send change the same fie
   assert.deepEqual(view.transcripts.n.map((one) => [one.kind, one.state ?? one.text, one.open ?? null]),
     [["tool", "failed", null], ["thinking", "hm", false], ["assistant", "a", true]]);
 });
+
+test("a long event of this host, whose content became an artifact, is a text that can be asked for", () => {
+  const artifact = { id: "f", mediaType: "application/json", size: 20_000, sha256: "0" };
+  const events = [
+    { type: "message.assistant.delta", artifact },
+    { type: "message.assistant.final", content: "the end" },
+    { type: "tool.proposed", tool: { id: "t", name: "Bash", args: { command: "cat" } } },
+    { type: "tool.completed", artifact },
+    { type: "tool.proposed", artifact },
+    { type: "tool.started", artifact },
+    { type: "tool.completed", toolId: "u", result: { ok: false } },
+    { type: "message.assistant.final", artifact },
+    { type: "node.log", source: "provider", artifact },
+  ].map((event, index) => ({ id: `e${index}`, seq: index + 1, ts: "2026-01-01T00:00:00Z", nodeId: "n", ...event }));
+  const { transcripts, logs } = fold(begin({ nodes: { n: { id: "n" } } }), events);
+  const shown = transcripts.n.map(({ kind, key, text, state, whole }) => ({ kind, key, text, state, whole: whole?.id }));
+  assert.deepEqual(shown, [
+    { kind: "assistant", key: "e0", text: "the end", state: undefined, whole: "f" },
+    { kind: "tool", key: "t", text: undefined, state: "ok", whole: "f" },
+    { kind: "tool", key: "u", text: undefined, state: "failed", whole: "f" },
+    { kind: "assistant", key: "e7", text: "", state: undefined, whole: "f" },
+  ]);
+  assert.equal(logs.n[0].line, "(a line of 20.0 kB)");
+});

@@ -7,6 +7,7 @@
 //
 // Events with a number up to `run.lastSeq` are part of `run` already. They are replayed for the
 // transcripts alone, as the contract's clients do with old pages.
+import { bytes } from "./format.js";
 import { record } from "./transcript.js";
 
 /** @typedef {Record<string, any>} Json */
@@ -253,7 +254,9 @@ function observe(view, event) {
   }
 }
 
-function log(view, { nodeId, source, line, ts }) {
-  const lines = [...(view.logs[nodeId] ?? []), { source, line, ts }];
+function log(view, { nodeId, source = "provider", line, artifact, ts }) {
+  // A long line is no part of its event.
+  const text = line ?? `(a line of ${bytes(artifact?.size ?? 0)})`;
+  const lines = [...(view.logs[nodeId] ?? []), { source, line: text, ts }];
   view.logs[nodeId] = lines.slice(-MOST_LINES);
 }

@@ -85,36 +85,48 @@ function close(list, kind) {
 function append(list, kind, event, item) {
   const at = openOf(list, kind);
   if (kind === "assistant") close(list, "thinking");
-  if (at >= 0) list[at] = { ...list[at], text: list[at].text + event.delta };
-  else list.push(item(kind, event.id, { text: event.delta, open: true }));
+  const text = (at >= 0 ? list[at].text : "") + (event.delta ?? "");
+  if (at >= 0) list[at] = { ...list[at], text, ...whole(event) };
+  else list.push(item(kind, event.id, { text, open: true, ...whole(event) }));
 }
+
+/** The content of a long event of this host is no part of it: it is an artifact. */
+const whole = (event) => event.artifact && { whole: event.artifact };
 
 function finish(list, event, item) {
   const kind = event.type === "message.assistant.final" ? "assistant" : "thinking";
   const { content: text, status } = event;
+  const more = { ...(status && { status }), ...whole(event) };
   // Deltas of this host came before the final of record, perhaps in parts with tools between them.
   let at = openOf(list, kind);
   if (at < 0 && kind === "assistant") {
     const newest = last(list, (one) => one.kind === "assistant" || one.kind === "turn");
-    if (newest >= 0 && list[newest].kind === "assistant" && list[newest].text.trim() === text.trim()) at = newest;
+    if (newest >= 0 && list[newest].kind === "assistant" && list[newest].text.trim() === text?.trim()) at = newest;
   }
-  if (at >= 0) list[at] = { ...list[at], text: text ?? list[at].text, open: false, ...(status && { status }) };
-  else if (text) list.push(item(kind, event.id, { text, ...(status && { status }) }));
+  if (at >= 0) list[at] = { ...list[at], text: text ?? list[at].text, open: false, ...more };
+  else if (text || more.whole) list.push(item(kind, event.id, { text: text ?? "", ...more }));
 }
 
 function tool(list, event, item) {
-  const id = event.toolId ?? event.tool.id;
+  const id = event.toolId ?? event.tool?.id;
   close(list, "assistant");
-  let at = last(list, (one) => one.kind === "tool" && one.key === id);
+  let at = id === undefined ? -1 : last(list, (one) => one.kind === "tool" && one.key === id);
+  // A long event does not name its call: it is the newest one that is not over.
+  if (at < 0 && event.type !== "tool.proposed") {
+    at = last(list, (one) => one.kind === "tool" && !one.endedAt && (id === undefined || one.isUnnamed));
+  }
   if (at < 0) {
-    const call = event.tool ?? { id, name: "tool", args: {} };
-    at = list.push(item("tool", id, { name: call.name ?? "tool", args: call.args ?? {}, state: "proposed" })) - 1;
+    const { name = "tool", args = {} } = event.tool ?? {};
+    const call = { name, args, state: "proposed", ...(id === undefined && { isUnnamed: true }) };
+    at = list.push(item("tool", id ?? event.id, call)) - 1;
   }
-  if (event.type === "tool.started") list[at] = { ...list[at], state: "running", startedAt: event.ts };
-  if (event.type === "tool.completed") {
+  const known = { ...list[at], ...whole(event) };
+  if (known.isUnnamed && id !== undefined) Object.assign(known, { key: id, isUnnamed: false }, event.tool);
+  if (event.type === "tool.started") list[at] = { ...known, state: "running", startedAt: event.ts };
+  else if (event.type === "tool.completed") {
     const { ok = true, output } = event.result ?? {};
-    list[at] = { ...list[at], state: ok ? "ok" : "failed", output, error: event.error?.message, endedAt: event.ts };
-  }
+    list[at] = { ...known, state: ok ? "ok" : "failed", output, error: event.error?.message, endedAt: event.ts };
+  } else list[at] = known;
 }
 
 function turn(list, event, item) {

@@ -41,17 +41,19 @@ export function Inbox() {
 
   const current = list?.[index];
   const actions = { a: () => (doing === "approve" ? box.current.parentElement.querySelector(".primary").click() : begin("approve")), d: () => begin("deny"), e: () => begin("edit") };
+  // Two keys may come before an effect: what they do is always what is shown now.
+  const does = useRef(null);
+  does.current = list?.length ? { j: () => select(index + 1), k: () => select(index - 1), ...(current && actions) } : {};
   useEffect(() => {
     const press = (event) => {
-      if (!isForUs(event) || !list?.length) return;
-      const does = { j: () => select(index + 1), k: () => select(index - 1), ...(current && actions) }[event.key];
-      if (!does) return;
+      const act = isForUs(event) && does.current[event.key];
+      if (!act) return;
       event.preventDefault();
-      does();
+      act();
     };
     addEventListener("keydown", press);
     return () => removeEventListener("keydown", press);
-  });
+  }, []);
 
   if (!list) return html`<${Title}>Inbox</${Title}><${Loading} what="what waits for you" />`;
   const others = waitingBranches.value;

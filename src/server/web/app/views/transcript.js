@@ -1,7 +1,8 @@
 // What was said and done in a node, as it happens.
-import { useEffect } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
+import { api } from "../api.js";
 import { html } from "../dom.js";
-import { callLine, cost, duration, firstLine, moment, plural, who } from "../format.js";
+import { bytes, callLine, cost, duration, firstLine, moment, plural, who } from "../format.js";
 import { Act, Empty, Status } from "../parts.js";
 import { eventsPath, nodePath } from "../route.js";
 import { journal, loadOlder, view } from "../store.js";
@@ -43,12 +44,12 @@ function User({ item }) {
 
 function Assistant({ item }) {
   return html`<div class="item item-assistant"><${Head} item=${item} name="Agent">${item.status && html`<span class="badge">${item.status}</span>`}</${Head}>
-    <${Markdown} text=${item.text} />${item.open && html`<span class="caret" aria-label="still writing" role="img"></span>`}</div>`;
+    <${Markdown} text=${item.text} /><${Whole} item=${item} />${item.open && html`<span class="caret" aria-label="still writing" role="img"></span>`}</div>`;
 }
 
 function Thinking({ item }) {
   return html`<div class="item item-thinking"><details><summary>Thinking${item.open && "…"} <span class="line">${firstLine(item.text, 120)}</span></summary>
-    <${Plain} text=${item.text} label="Thinking" /></details></div>`;
+    <${Plain} text=${item.text} label="Thinking" /><${Whole} item=${item} /></details></div>`;
 }
 
 const TOOL_WORDS = { proposed: "proposed", running: "running", ok: "ok", failed: "failed" };
@@ -60,8 +61,27 @@ function Tool({ item }) {
     <summary><b>${name}</b> <span class="line">${callLine(args)}</span> ${took && took !== "0 s" && html`<span class="muted small">${took}</span>`}<${Status} word=${TOOL_WORDS[state]} /></summary>
     <${Args} tool=${item} /><${EditDiff} args=${args} />
     ${output !== undefined && html`<p class="muted small">Result</p><${Plain} text=${output} label="Result" />`}
-    ${error && html`<p class="fault">${error}</p>`}
+    ${error && html`<p class="fault">${error}</p>`}<${Whole} item=${item} />
   </details></div>`;
+}
+
+/** A text that is too long for an event; it is read when somebody asks for it. */
+function Whole({ item }) {
+  const [text, set] = useState("");
+  if (!item.whole) return null;
+  const load = async () => set(wordsOf((await api.artifact(view.value.run.id, item.whole.id)).content));
+  return text ? html`<${Plain} text=${text} label="The whole text" />`
+    : html`<p><${Act} act=${load}>Show the whole text (${bytes(item.whole.size ?? 0)})</${Act}></p>`;
+}
+
+/** The words of an event that became an artifact; the whole event if it has other fields. */
+function wordsOf(content) {
+  try {
+    const event = JSON.parse(content);
+    return event.delta ?? event.content ?? event.result?.output ?? JSON.stringify(event, null, 2);
+  } catch {
+    return content;
+  }
 }
 
 function Handoff({ item }) {
