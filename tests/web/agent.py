@@ -4,6 +4,15 @@ import json
 import os
 import subprocess
 import sys
+import time
+
+ANSWER = """I looked at it. **Two things** stand out:
+
+| file | lines |
+|---|---|
+| greeting.txt | 2 |
+
+Nothing else does."""
 
 
 def say(kind, **fields):
@@ -21,9 +30,10 @@ def tool(number, name, args, output, ok=True):
     say("tool.completed", toolId=call["id"], result={"ok": ok, "output": output})
 
 
-def stream(text):
+def stream(text, pause=0):
     for start in range(0, len(text), 24):
         say("message.assistant.delta", content=text[start:start + 24])
+        time.sleep(pause)
     say("message.assistant.final", content=text)
 
 
@@ -56,6 +66,29 @@ elif "handoff: rex" in text:
     hand("handoff", "--to", "rex", "--message", "Please look at greeting.txt.",
          "--structured", '{"files": ["greeting.txt"]}')
     stream("I wrote `greeting.txt` and handed it to rex.")
+elif "slowly" in text:
+    stream(ANSWER, pause=0.3)
+elif "say: " in text:
+    stream(text.rsplit("say: ", 1)[1].splitlines()[0])
+elif "big: " in text:
+    say("message.assistant.final", content="big " + "word " * int(text.rsplit("big: ", 1)[1].split()[0]))
+elif "hostile: " in text:
+    words = text.rsplit("hostile: ", 1)[1].splitlines()[0]
+    escapes = "\x1b]0;title\x07\x1b[2J\x1b[31mred\x1b[0m\x1b]8;;javascript:alert(1)\x07link\x1b]8;;\x07 " + words
+    tool(1, words, {"command": words, "other": escapes}, words + escapes)
+    say("node.log", message=escapes)
+    call = {"id": "t2", "name": words, "args": {"command": words}}
+    say("tool.proposed", tool=call)
+    say("approval.requested", approvalId="a1", tool=call, context=words)
+    answer = json.loads(sys.stdin.readline())["resolution"]
+    stream(words)
+elif "edit: " in text:
+    path = text.rsplit("edit: ", 1)[1].split()[0]
+    call = {"id": "t1", "name": "Edit", "args": {"file_path": path, "old_string": "one word", "new_string": "one other word"}}
+    say("tool.proposed", tool=call)
+    say("approval.requested", approvalId="a1", tool=call)
+    answer = json.loads(sys.stdin.readline())["resolution"]
+    stream(f"The answer was: {answer['status']} {answer.get('reason', '')}")
 elif "ask: " in text:
     words = text.rsplit("ask: ", 1)[1].splitlines()[0]
     command = {"write": "./check --all", "delete": "rm -r old", "install": "npm install"}.get(words.split()[0], "git push")

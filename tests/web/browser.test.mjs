@@ -1,14 +1,14 @@
-// The page in a real browser; see browser.mjs for its environment.
+// The screens in a real browser; see browser.mjs for its environment. steering.test.mjs has what changes runs.
 import { after, before, test } from "node:test";
 import assert from "node:assert/strict";
-import { Bench, heap, longestGap, skip, violations } from "./browser.mjs";
+import { Bench, skip, violations } from "./browser.mjs";
 
 let bench;
 before(async () => { if (!skip) bench = await Bench.begin(); }, { timeout: 60_000 });
 after(() => bench?.end());
 
-const check = (name, work, { mocked = false, timeout = 120_000 } = {}) =>
-  test(name, { skip: skip || (mocked && process.env.AYNIG_WEB_BASE ? "needs the stand-in" : false), timeout }, work);
+const check = (name, work, { timeout = 120_000 } = {}) =>
+  test(name, { skip, timeout }, (t) => bench.watch(t, work));
 const run = (label) => `/runs/${bench.runs[label].id}`;
 const main = (page) => page.locator("main");
 
@@ -95,79 +95,6 @@ check("the inbox is answered by keys, which are dead while one types and can be 
   await bench.close(page);
 });
 
-check("requests are approved, denied with a reason, and changed; the second answer is refused with its cause", async () => {
-  const pair = bench.mock.run(bench.runs["The greeting"].id);
-  const node = Object.values(pair.view.run.nodes).find((one) => one.alias === "ada");
-  const ask = (id, args) => pair.push({ type: "approval.requested", nodeId: node.id, approvalId: id, tool: { id, name: "Edit", args } });
-  const page = await bench.open("/inbox", { allow: [/409/] });
-  for (const [id, keys, status] of [["id-1", ["a", "a"], "approved"], ["id-2", ["d"], "denied"], ["id-3", ["e"], "modified"], ["id-4", ["a", "Enter"], "approved"]]) {
-    ask(id, { file_path: "src/a.rs", old_string: "one word", new_string: "one other word" });
-    await page.goto(`${bench.base}/inbox?id=${id}`);
-    await page.getByText("src/a.rs").first().waitFor();
-    assert.ok(await page.locator("figure mark").count() > 0, "the change is shown");
-    for (const key of keys) await page.keyboard.press(key);
-    if (status === "denied") {
-      await page.keyboard.type("use the other file");
-      await page.getByRole("button", { name: "Deny", exact: true }).click();
-    }
-    if (status === "modified") {
-      await page.getByRole("textbox", { name: /arguments/ }).fill("no JSON");
-      assert.ok(await page.getByRole("button", { name: /Approve with/ }).isDisabled());
-      await page.getByRole("textbox", { name: /arguments/ }).fill('{"file_path":"src/b.rs"}');
-      await page.getByRole("button", { name: /Approve with/ }).click();
-    }
-    await page.waitForFunction((gone) => ![...document.querySelectorAll(".inbox-row")].some((row) => row.textContent.includes(gone)) && !location.search.includes("id-"), "never");
-    const { resolution } = pair.events.findLast((event) => event.type === "approval.resolved");
-    assert.equal(resolution.status, status);
-    if (status === "denied") assert.equal(resolution.reason, "use the other file");
-    if (status === "modified") assert.deepEqual(resolution.modifiedArgs, { file_path: "src/b.rs" });
-  }
-  ask("id-5", { command: "ls" });
-  await page.goto(`${bench.base}/inbox?id=id-5`);
-  await page.getByRole("button", { name: "Approve", exact: true }).waitFor();
-  pair.view.run.approvals["id-5"].resolution = { status: "denied" };
-  await page.getByRole("button", { name: "Approve", exact: true }).click();
-  await page.getByRole("alert").filter({ hasText: "before you" }).waitFor();
-  // What was read is not replaced by another request while a finger is on its way.
-  ask("id-7", { command: "ls" });
-  await page.goto(`${bench.base}/inbox?id=id-7`);
-  await page.getByRole("heading", { name: "ada wants to use Edit" }).waitFor();
-  pair.push({ type: "approval.resolved", approvalId: "id-7", resolution: { status: "approved" } });
-  await page.getByText("This request was answered").waitFor();
-  await page.keyboard.press("a");
-  assert.equal(await page.getByRole("button", { name: "Approve", exact: true }).count(), 0);
-  await bench.close(page);
-}, { mocked: true });
-
-check("a new request is announced at once, in the title and to screen readers", async () => {
-  const page = await bench.open("/");
-  const team = bench.mock.run(bench.runs["A team"].id);
-  const node = Object.values(team.view.run.nodes)[0];
-  await page.waitForTimeout(600);
-  const count = Number(/\d+/.exec(await page.title())[0]);
-  team.push({ type: "approval.requested", nodeId: node.id, approvalId: "announced", tool: { id: "t", name: "Bash", args: { command: "make dist" } } });
-  await page.waitForFunction((wanted) => document.title === `(${wanted}) aynig`, count + 1);
-  await page.locator("[aria-live]").filter({ hasText: "Bash make dist" }).first().waitFor({ state: "attached" });
-  team.push({ type: "approval.resolved", approvalId: "announced", resolution: { status: "approved" } });
-  await page.waitForFunction((wanted) => document.title === `(${wanted}) aynig`, count);
-  await bench.close(page);
-}, { mocked: true });
-
-check("a run is steered; what stops it asks once more", async () => {
-  const page = await bench.open(run("The greeting"));
-  await page.getByRole("button", { name: "Pause", exact: true }).click();
-  await page.getByRole("button", { name: "Resume", exact: true }).waitFor();
-  assert.match(await main(page).innerText(), /paused by a person/i);
-  await page.getByRole("button", { name: "Resume", exact: true }).click();
-  await page.getByRole("button", { name: "Pause", exact: true }).waitFor();
-  await page.getByRole("button", { name: "Stop", exact: true }).click();
-  await page.getByRole("button", { name: "Keep it" }).click();
-  await page.getByRole("button", { name: "Copy the command: aynig orch run pause" }).click();
-  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^aynig orch run pause [0-9a-f]{8}$/);
-  assert.ok((await page.getByText("Why nodes are idle").count()) === 1);
-  await bench.close(page);
-});
-
 check("the graph is laid out, has links, and keeps where a card was dragged", async () => {
   const page = await bench.open(run("The greeting"));
   const card = page.locator(".graph-node").filter({ has: page.getByRole("link", { name: "rex" }) });
@@ -232,41 +159,6 @@ check("a node shows its transcript, artifacts, prompts, changes and log", async 
   await bench.close(failed);
 });
 
-check("a message is answered as it streams, queued or at once", async () => {
-  const page = await bench.open(await bench.node("The greeting", "rex"));
-  bench.mock.pace = 150;
-  const box = page.getByRole("textbox", { name: "Message to rex" });
-  await box.fill("Is it right?");
-  await page.getByRole("button", { name: "Send", exact: true }).click();
-  await page.locator(".item-user").filter({ hasText: "Is it right?" }).waitFor();
-  assert.equal(await box.inputValue(), "");
-  await page.locator(".caret").first().waitFor();
-  await page.getByRole("button", { name: "Queue" }).waitFor();
-  await page.locator(".markdown table").waitFor();
-  await page.locator(".caret").waitFor({ state: "detached" });
-  assert.equal(await page.locator(".item-user").filter({ hasText: "Is it right?" }).count(), 1, "not twice");
-  bench.mock.pace = 10;
-  await box.fill("say At once.");
-  await page.getByRole("button", { name: "Interrupt now" }).click();
-  await page.getByText("interrupts", { exact: true }).waitFor();
-  await page.getByText("At once.", { exact: true }).waitFor();
-  await bench.close(page);
-}, { mocked: true });
-
-check("a node's settings are changed, and it is stopped and started", async () => {
-  const page = await bench.open(await bench.node("The greeting", "rex"));
-  await page.getByRole("button", { name: "Change settings…" }).click();
-  await page.getByRole("textbox", { name: "Label" }).fill("Rex, who reads");
-  await page.getByRole("checkbox", { name: "May change code" }).uncheck();
-  await page.getByRole("button", { name: "Save" }).click();
-  await page.getByRole("heading", { name: "Rex, who reads", level: 1 }).waitFor();
-  await page.getByRole("button", { name: "Stop", exact: true }).click();
-  await page.getByText("A person stopped it.").waitFor();
-  await page.getByRole("button", { name: "Start", exact: true }).click();
-  await page.getByRole("button", { name: "Stop", exact: true }).waitFor();
-  await bench.close(page);
-});
-
 check("events are filtered, linked to, and the state as of one is shown", async () => {
   const path = `${run("The greeting")}/events`;
   const page = await bench.open(`${path}?type=approval.resolved`);
@@ -302,82 +194,6 @@ check("branches are listed with what they wait for, and a branch has its story",
   await bench.close(page);
 });
 
-check("a run is made from a pattern", async () => {
-  const page = await bench.open("/new");
-  await page.getByRole("textbox", { name: "Label" }).fill("The parser");
-  await page.getByRole("combobox", { name: "Pattern" }).selectOption("one");
-  await page.getByRole("textbox", { name: "Alias" }).fill("zoe");
-  await page.getByRole("textbox", { name: "First message" }).fill("Write the parser.");
-  await page.getByText("In a terminal").click();
-  assert.match(await page.locator(".commands").innerText(), /aynig orch node add "\$run" zoe --role implementer/);
-  await page.getByRole("button", { name: "Create the run" }).click();
-  await page.getByRole("heading", { name: "The parser", level: 1 }).waitFor();
-  await page.getByRole("link", { name: "zoe" }).first().waitFor();
-  page.quiet();
-  await page.getByRole("button", { name: "More…" }).click();
-  await page.getByRole("button", { name: "Delete the run" }).click();
-  await page.getByRole("button", { name: "Delete The parser?" }).click();
-  await page.getByRole("heading", { name: "Runs", level: 1 }).waitFor();
-  await bench.close(page);
-}, { mocked: true });
-
-check("after a cut nothing is missing, and nothing is there twice", async () => {
-  const page = await bench.open(await bench.node("Round and round", "tom"), { allow: [/WebSocket/, /ERR_/] });
-  const loop = bench.mock.run(bench.runs["Round and round"].id);
-  const node = Object.values(loop.view.run.nodes).find((one) => one.alias === "tom");
-  const say = (text) => loop.push({ type: "message.assistant.final", nodeId: node.id, content: text });
-  await page.getByText("live", { exact: true }).waitFor();
-  say("before the cut");
-  await page.getByText("before the cut").waitFor();
-  bench.mock.isAway = true;
-  bench.mock.cut();
-  await page.getByText(/stale since/).waitFor();
-  for (let count = 1; count <= 5; count += 1) say(`while it was away ${count}`);
-  await page.waitForTimeout(1_500);
-  bench.mock.isAway = false;
-  await page.getByText("live", { exact: true }).waitFor({ timeout: 15_000 });
-  await page.getByText("while it was away 5").waitFor();
-  for (let count = 1; count <= 5; count += 1) assert.equal(await page.getByText(`while it was away ${count}`).count(), 1);
-  bench.mock.cut(4008);
-  say("after slowness");
-  await page.getByText("after slowness").waitFor();
-  loop.journal = "another";
-  bench.mock.cut();
-  say("in another journal");
-  await page.getByText("in another journal").waitFor({ timeout: 15_000 });
-  assert.equal(await page.getByText("after slowness").count(), 1);
-  await bench.close(page);
-}, { mocked: true });
-
-check("hostile texts are texts", async () => {
-  const page = await bench.open(await bench.node("The greeting", "rex"));
-  const pair = bench.mock.run(bench.runs["The greeting"].id);
-  const node = Object.values(pair.view.run.nodes).find((one) => one.alias === "rex");
-  const hostile = '<img src=x onerror="globalThis.hit=1"><script>globalThis.hit=1</script> [link](javascript:globalThis.hit=1) ![pic](http://elsewhere.example/a.png) <svg/onload=alert(1)>';
-  const escapes = "\u001b]0;title\u0007\u001b[2J\u001b[31mred\u001b[0m\u001b]8;;javascript:alert(1)\u0007link\u001b]8;;\u0007 <img src=x onerror=alert(1)>";
-  pair.push(
-    { type: "message.assistant.final", nodeId: node.id, content: hostile },
-    { type: "tool.proposed", nodeId: node.id, tool: { id: "h", name: hostile, args: { command: hostile, __proto__x: escapes } } },
-    { type: "tool.completed", nodeId: node.id, toolId: "h", result: { ok: true, output: hostile + escapes } },
-    { type: "node.log", nodeId: node.id, source: "provider", line: escapes },
-    { type: "node.patch", nodeId: node.id, patch: { summary: hostile } },
-    { type: "approval.requested", nodeId: node.id, approvalId: "hostile", tool: { id: "h2", name: hostile, args: { command: hostile } }, context: hostile },
-    { type: "message.assistant.final", nodeId: node.id, content: `big ${"word ".repeat(1_000_000)}` },
-  );
-  await page.getByText(/^big word/).first().waitFor();
-  await page.getByRole("button", { name: /Show more \(5\.0 MB left\)/ }).waitFor();
-  await page.getByRole("link", { name: /^Log/ }).click();
-  await page.locator(".ansi-red-fg").last().waitFor();
-  for (const path of ["/inbox?id=hostile", run("The greeting"), `${run("The greeting")}/events`, "/"]) {
-    await page.goto(bench.base + path);
-    await page.waitForTimeout(400);
-  }
-  assert.equal(await page.evaluate(() => globalThis.hit), undefined);
-  assert.equal(await page.locator("main img, main script, main [onerror]").count(), 0);
-  pair.push({ type: "approval.resolved", approvalId: "hostile", resolution: { status: "denied" } });
-  await bench.close(page);
-}, { mocked: true });
-
 check("everything can be reached without a mouse", async () => {
   const page = await bench.open("/");
   await page.keyboard.press("Tab");
@@ -399,69 +215,3 @@ check("everything can be reached without a mouse", async () => {
   await page.getByRole("dialog").waitFor({ state: "detached" });
   await bench.close(page);
 });
-
-check("a transcript of 20,000 items and a graph of 500 nodes stay smooth", async (t) => {
-  const { events, id, first } = large();
-  bench.mock.addRun(events);
-  const page = await bench.open(`/runs/${id}/nodes/${first}`);
-  const list = page.getByRole("region", { name: "Transcript of node-0" });
-  await list.locator(".virtual-row").first().waitFor();
-  const load = page.getByRole("button", { name: "Load older events" });
-  while (await load.count()) {
-    await load.click().catch(() => {});
-    await page.waitForTimeout(50);
-  }
-  const size = await list.locator(".virtual-row").first().getAttribute("aria-setsize").catch(() => "");
-  assert.ok(Number(size) >= 20_000, `${size} items`);
-  const scrolled = await longestGap(page, async () => {
-    await list.hover();
-    for (let count = 0; count < 60; count += 1) await page.mouse.wheel(0, count % 3 ? -1_500 : 2_500);
-    await page.waitForTimeout(300);
-  });
-  const rows = await list.locator(".virtual-row").count();
-  assert.ok(rows < 120, `${rows} rows in the page`);
-  const whole = bench.mock.run(id);
-  const streamed = await longestGap(page, async () => {
-    for (let count = 0; count < 200; count += 1) whole.push({ type: "message.assistant.delta", nodeId: first, delta: "more words " });
-    await page.waitForTimeout(800);
-  });
-  const used = await heap(page);
-  await page.goto(`${bench.base}/runs/${id}`);
-  await page.locator(".graph-node").first().waitFor({ timeout: 30_000 });
-  const folded = await page.locator(".graph-node").count();
-  await page.getByRole("button", { name: "Fold parallel nodes" }).click();
-  await page.waitForFunction(() => document.querySelectorAll(".graph-node").length === 500, null, { timeout: 60_000 });
-  const moved = await longestGap(page, async () => {
-    for (let count = 0; count < 60; count += 1) whole.push({ type: "node.progress", nodeId: whole.ids[count * 7], status: "running", summary: `step ${count}` });
-    await page.locator(".graph").evaluate(async (graph) => {
-      for (let count = 0; count < 40; count += 1) {
-        graph.scrollTop += 60;
-        graph.scrollLeft += 60;
-        await new Promise(requestAnimationFrame);
-      }
-    });
-  });
-  t.diagnostic(`20,000 items: heap ${used} MB, longest frame gap ${scrolled} ms scrolling, ${streamed} ms streaming, ${rows} rows`);
-  t.diagnostic(`500 nodes: ${folded} cards when folded, heap ${await heap(page)} MB, longest frame gap ${moved} ms`);
-  assert.ok(used < 150, `${used} MB`);
-  await bench.close(page);
-}, { mocked: true });
-
-/** A run with 500 nodes, of which the first has said 20,000 things. */
-function large() {
-  const id = crypto.randomUUID();
-  const now = new Date().toISOString();
-  const ids = Array.from({ length: 500 }, () => crypto.randomUUID());
-  const at = (fields) => ({ runId: id, ...fields });
-  const events = [at({ type: "run.patch", patch: { id, slug: id.slice(0, 8), kind: "graph", label: "Large", status: "running", mode: "INTERACTIVE", globalMode: "IMPLEMENTATION",
-    createdAt: now, updatedAt: now, usage: {}, limits: {}, baseRef: "refs/heads/main", baseSha: "0".repeat(40) } })];
-  ids.forEach((node, index) => events.push(at({ type: "node.patch", nodeId: node, patch: { id: node, runId: id, alias: `node-${index}`, number: index + 1, label: `node-${index}`,
-    roleTemplate: index % 10 ? "implementer" : "orchestrator", provider: "custom", status: "idle", summary: `works on part ${index}`, lastActivityAt: now, usage: {}, inboxCount: 0, limits: {},
-    capabilities: { edgeManagement: "none" }, permissions: { cliPermissionsMode: "gated" }, session: { sessionId: "pending", resetCommands: [] } } })));
-  ids.forEach((node, index) => index && events.push(at({ type: "edge.created", edge: { id: `e${index}`, from: ids[index % 10 ? index - (index % 10) : Math.max(0, index - 10)], to: node, bidirectional: false, type: "handoff", label: "task" } })));
-  for (let count = 0; count < 10_000; count += 1) {
-    events.push(at({ type: "message.assistant.final", nodeId: ids[0], content: `Message ${count} with **some** words and \`code\`.` }),
-      at({ type: "tool.proposed", nodeId: ids[0], tool: { id: `t${count}`, name: "Bash", args: { command: `echo ${count}` } } }));
-  }
-  return { id, events, first: ids[0] };
-}

@@ -1,17 +1,18 @@
 #!/bin/sh
 # Makes the fixtures of the dashboard's tests with the real program:
 #
-#   fixtures.sh AYNIG DIRECTORY
+#   fixtures.sh AYNIG DIRECTORY [OUT]
 #
-# DIRECTORY is a new directory for a repository with runs, as for development by mock.mjs. Each run
-# gets NAME.events.jsonl (its journal) and NAME.state.json (`orch show`) in fixtures/.
+# DIRECTORY is a new directory for a repository with runs. Each run gets NAME.events.jsonl (its
+# journal) and NAME.state.json (`orch show`) in OUT, which is fixtures/ unless it is given.
 set -eu
 
 aynig=$1 repo=$2
 here=$(cd "$(dirname "$0")" && pwd)
-out="$here/fixtures"
+out=${3:-$here/fixtures}
+mkdir -p "$out"
 unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE
-export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null TZ=UTC XDG_STATE_HOME="$repo/.git/state"
+export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null TZ=UTC XDG_STATE_HOME="$repo.state"
 
 git init --quiet --initial-branch=main "$repo"
 cd "$repo"

@@ -133,7 +133,7 @@ export class Mock {
     const upgrades = new WebSocketServer({ noServer: true });
     this.server.on("upgrade", (request, socket, head) => {
       const url = new URL(request.url, "http://mock");
-      if (this.isAway || url.pathname !== "/ws" || !this.mayEnter(request)) return socket.destroy();
+      if (url.pathname !== "/ws" || !this.mayEnter(request)) return socket.destroy();
       upgrades.handleUpgrade(request, socket, head, (ws) => this.connect(ws, Object.fromEntries(url.searchParams)));
     });
     await new Promise((done) => this.server.listen(port, "127.0.0.1", done));
@@ -177,7 +177,6 @@ export class Mock {
       response.end(JSON.stringify(body));
     };
     if (!url.pathname.startsWith("/api/")) return this.file(url.pathname, response);
-    if (this.isAway) return request.socket.destroy();
     try {
       const chunks = [];
       for await (const chunk of request) chunks.push(chunk);
@@ -255,6 +254,36 @@ export class Mock {
       const node = run.view.run.nodes[one.nodeId];
       return { runId: run.id, slug: run.slug, label: run.view.run.label, alias: node?.alias, approval: { approvalId, ...rest } };
     })).sort((one, other) => one.approval.requestedAt.localeCompare(other.approval.requestedAt));
+  }
+
+  /** A node asks for a tool, as agent.py does for these words. */
+  ask(runId, nodeId, words) {
+    const [kind, subject] = words.split(": ");
+    const edit = { file_path: subject, old_string: "one word", new_string: "one other word" };
+    const tool = kind === "edit" ? { id: "t1", name: "Edit", args: edit } : { id: "t1", name: "Bash", args: { command: "npm install", description: subject } };
+    this.run(runId).push({ type: "approval.requested", nodeId, approvalId: randomUUID(), tool });
+  }
+
+  /** A node says hostile things, as agent.py does. */
+  hostile(runId, nodeId, words) {
+    const escapes = `\u001b]0;title\u0007\u001b[2J\u001b[31mred\u001b[0m\u001b]8;;javascript:alert(1)\u0007link\u001b]8;;\u0007 ${words}`;
+    const tool = (id, args) => ({ id, name: words, args: { command: words, ...args } });
+    const events = [
+      { type: "message.assistant.final", content: `big ${"word ".repeat(1_000_000)}` },
+      { type: "message.assistant.final", content: words },
+      { type: "tool.proposed", tool: tool("h", { __proto__x: escapes }) },
+      { type: "tool.completed", toolId: "h", result: { ok: true, output: words + escapes } },
+      { type: "node.log", source: "provider", line: escapes },
+      { type: "node.patch", patch: { summary: words } },
+      { type: "approval.requested", approvalId: randomUUID(), tool: tool("h2"), context: words },
+    ];
+    this.run(runId).push(...events.map((event) => ({ nodeId, ...event })));
+  }
+
+  /** A run's journal is made anew. */
+  renew(runId) {
+    this.run(runId).journal = randomUUID();
+    this.cut();
   }
 
   resolve(id, { resolution }) {

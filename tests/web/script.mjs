@@ -18,7 +18,7 @@ fn main() { println!("Hello, world"); }
 export function scripted(run, nodeId, messageId, content, pace) {
   const turnId = crypto.randomUUID();
   const tool = { id: crypto.randomUUID(), name: "Bash", args: { command: "cargo test", description: "Runs the tests" } };
-  const answer = content.startsWith("say ") ? content.slice(4) : ANSWER;
+  const answer = content.startsWith("say: ") ? content.slice(5) : ANSWER;
   const at = (fields) => ({ nodeId, ...fields });
   const deltas = answer.length > 10_000 ? [answer] : answer.match(/[\s\S]{1,24}/g) ?? [];
   const events = [
@@ -41,9 +41,9 @@ export function scripted(run, nodeId, messageId, content, pace) {
     const next = events.shift();
     if (!next) return;
     run.push(next);
-    setTimeout(step, pace);
+    setTimeout(step, pace).unref();
   };
-  setTimeout(step, pace);
+  setTimeout(step, pace).unref();
 }
 
 /** The changes of a workspace, as the server cuts them from git's output. */

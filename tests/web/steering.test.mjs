@@ -1,0 +1,222 @@
+// What people do with the page in a real browser: answer, steer, write; and what is done to it. See browser.mjs for its
+// environment. Each test that writes makes a run of its own.
+import { after, before, test } from "node:test";
+import assert from "node:assert/strict";
+import { Bench, isReal, skip } from "./browser.mjs";
+
+let bench;
+before(async () => { if (!skip) bench = await Bench.begin(); }, { timeout: 60_000 });
+after(() => bench?.end());
+
+const noAgents = isReal && !process.env.AYNIG_WEB_PROGRAM ? "needs the program of the server" : false;
+/** agents: agents have to work */
+const check = (name, work, { agents = false, timeout = 120_000 } = {}) =>
+  test(name, { skip: skip || (agents && noAgents), timeout }, (t) => bench.watch(t, work));
+const main = (page) => page.locator("main");
+
+check("requests are approved, denied with a reason, and changed; the second answer is refused with its cause", async () => {
+  const run = await bench.make("Answers", "ada");
+  const page = await bench.open("/inbox", { allow: [/409/, /ERR_FAILED/] });
+  const opened = async (words) => {
+    const id = await bench.ask(run, "ada", words);
+    await page.goto(`${bench.base}/inbox?id=${id}`);
+    await page.getByRole("button", { name: "Approve", exact: true }).waitFor();
+    return id;
+  };
+  for (const [keys, status] of [[["a", "a"], "approved"], [["d"], "denied"], [["e"], "modified"], [["a", "Enter"], "approved"]]) {
+    const id = await opened("edit: src/a.rs");
+    await page.getByText("src/a.rs").first().waitFor();
+    assert.ok(await page.locator("figure mark").count() > 0, "the change is shown");
+    for (const key of keys) await page.keyboard.press(key);
+    if (status === "denied") {
+      await page.keyboard.type("use the other file");
+      await page.getByRole("button", { name: "Deny", exact: true }).click();
+    }
+    if (status === "modified") {
+      await page.getByRole("textbox", { name: /arguments/ }).fill("no JSON");
+      assert.ok(await page.getByRole("button", { name: /Approve with/ }).isDisabled());
+      await page.getByRole("textbox", { name: /arguments/ }).fill('{"file_path":"src/b.rs"}');
+      await page.getByRole("button", { name: /Approve with/ }).click();
+    }
+    await page.waitForFunction((gone) => !location.search.includes(gone), id);
+    const resolution = await bench.resolution(run, id);
+    assert.equal(resolution.status, status);
+    if (status === "denied") assert.equal(resolution.reason, "use the other file");
+    if (status === "modified") assert.deepEqual(resolution.modifiedArgs, { file_path: "src/b.rs" });
+    await bench.work();
+  }
+  const late = await opened("ask: install");
+  await page.route("**/api/approvals", (route) => route.abort());
+  await bench.post(`approvals/${late}/resolve`, { resolution: { status: "denied", reason: "no" }, runId: run.id });
+  // The page did not hear of it yet.
+  await page.getByRole("button", { name: "Approve", exact: true }).click();
+  await page.getByRole("alert").filter({ hasText: /answer/ }).first().waitFor();
+  await page.unroute("**/api/approvals");
+  await bench.work();
+  // What was read is not replaced by another request while a finger is on its way.
+  const read = await opened("ask: install");
+  await bench.post(`approvals/${read}/resolve`, { resolution: { status: "approved" }, runId: run.id });
+  await page.getByText("This request was answered").waitFor();
+  await page.keyboard.press("a");
+  assert.equal(await page.getByRole("button", { name: "Approve", exact: true }).count(), 0);
+  await bench.close(page);
+}, { agents: true });
+
+check("a new request is announced at once, in the title and to screen readers", async () => {
+  const run = await bench.make("Announced", "ada");
+  const page = await bench.open("/");
+  const waits = (one) => page.waitForFunction((wanted) => document.title === (wanted ? `(${wanted}) aynig` : "aynig"), one);
+  await page.getByText("live", { exact: true }).waitFor();
+  await page.waitForTimeout(1_000);
+  const count = Number(/\d+/.exec(await page.title())?.[0] ?? 0);
+  const id = await bench.ask(run, "ada", "ask: install");
+  await waits(count + 1);
+  await page.locator("[aria-live]").filter({ hasText: "Bash npm install" }).first().waitFor({ state: "attached" });
+  await bench.post(`approvals/${id}/resolve`, { resolution: { status: "approved" }, runId: run.id });
+  await waits(count);
+  await bench.close(page);
+}, { agents: true });
+
+check("a run is steered; what stops it asks once more", async () => {
+  const run = await bench.make("Steered", "ada");
+  const page = await bench.open(run.path);
+  await page.getByRole("button", { name: "Pause", exact: true }).click();
+  await page.getByRole("button", { name: "Resume", exact: true }).waitFor();
+  await page.getByText("paused by a person").first().waitFor();
+  await page.getByRole("button", { name: "Resume", exact: true }).click();
+  await page.getByRole("button", { name: "Pause", exact: true }).waitFor();
+  await page.getByRole("button", { name: "Stop", exact: true }).click();
+  await page.getByRole("button", { name: "Keep it" }).click();
+  await page.getByRole("button", { name: "Copy the command: aynig orch run pause" }).click();
+  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^aynig orch run pause [0-9a-f]{8}$/);
+  assert.ok((await page.getByText("Why nodes are idle").count()) === 1);
+  await page.getByRole("button", { name: "Stop", exact: true }).click();
+  await page.getByRole("button", { name: "Stop the run?" }).click();
+  await page.getByText("stopped by a person").first().waitFor();
+  await bench.close(page);
+});
+
+check("a message is answered as it streams, queued or at once", async () => {
+  const run = await bench.make("Talk", "rex");
+  const page = await bench.open(run.nodes.rex.path);
+  const box = page.getByRole("textbox", { name: "Message to rex" });
+  await page.getByText("live", { exact: true }).waitFor();
+  if (bench.mock) bench.mock.pace = 150;
+  await box.fill("Is it right? Look slowly.");
+  await page.getByRole("button", { name: "Send", exact: true }).click();
+  await page.locator(".item-user").filter({ hasText: "Is it right?" }).waitFor();
+  assert.equal(await box.inputValue(), "");
+  const working = bench.work();
+  await page.locator(".caret").first().waitFor();
+  await page.getByRole("button", { name: "Queue" }).waitFor();
+  await page.locator(".markdown table").waitFor();
+  await page.locator(".caret").waitFor({ state: "detached" });
+  await working;
+  assert.equal(await page.locator(".item-user").filter({ hasText: "Is it right?" }).count(), 1, "not twice");
+  assert.equal(await page.locator(".markdown table").count(), 1, "not twice");
+  if (bench.mock) bench.mock.pace = 10;
+  await box.fill("say: At once.");
+  await page.getByRole("button", { name: "Interrupt now" }).click();
+  await page.getByText("interrupts", { exact: true }).waitFor();
+  await bench.work();
+  await page.getByText("At once.", { exact: true }).waitFor();
+  await bench.close(page);
+}, { agents: true });
+
+check("a node's settings are changed, and it is stopped and started", async () => {
+  const run = await bench.make("Settings", "rex");
+  const page = await bench.open(run.nodes.rex.path);
+  await page.getByRole("button", { name: "Change settings…" }).click();
+  await page.getByRole("textbox", { name: "Label" }).fill("Rex, who reads");
+  await page.getByRole("checkbox", { name: "May change code" }).uncheck();
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByRole("heading", { name: "Rex, who reads", level: 1 }).waitFor();
+  await page.getByRole("button", { name: "Stop", exact: true }).click();
+  await page.getByText("A person stopped it.").waitFor();
+  await page.getByRole("button", { name: "Start", exact: true }).click();
+  await page.getByRole("button", { name: "Stop", exact: true }).waitFor();
+  await page.reload();
+  await page.getByText("change documents, run commands").waitFor();
+  await bench.close(page);
+});
+
+check("a run is made from a pattern, and deleted", async () => {
+  const page = await bench.open("/new");
+  await page.getByRole("textbox", { name: "Label" }).fill("The parser");
+  await page.getByRole("combobox", { name: "Pattern" }).selectOption("one");
+  await page.getByRole("textbox", { name: "Alias" }).fill("zoe");
+  await page.getByRole("combobox", { name: "Provider" }).selectOption("scripted");
+  await page.getByRole("textbox", { name: "First message" }).fill("Write the parser.");
+  await page.getByText("In a terminal").click();
+  assert.match(await page.locator(".commands").innerText(), /aynig orch node add "\$run" zoe --role implementer/);
+  await page.getByRole("button", { name: "Create the run" }).click();
+  await page.getByRole("heading", { name: "The parser", level: 1 }).waitFor();
+  await page.getByRole("link", { name: "zoe" }).first().waitFor();
+  page.quiet();
+  await page.getByRole("button", { name: "More…" }).click();
+  await page.getByRole("button", { name: "Delete the run" }).click();
+  await page.getByRole("button", { name: "Delete The parser?" }).click();
+  await page.getByRole("heading", { name: "Runs", level: 1 }).waitFor();
+  assert.ok(!(await bench.get("runs?view=summary&limit=100")).runs.some((one) => one.label === "The parser"));
+  await bench.close(page);
+});
+
+check("after a cut nothing is missing, and nothing is there twice", async () => {
+  const run = await bench.make("Cut", "tom");
+  // Nobody answers.
+  if (bench.mock) bench.mock.pace = 1e8;
+  const page = await bench.open(run.nodes.tom.path, { allow: [/WebSocket/, /ERR_/] });
+  const say = (text) => bench.chat(run, "tom", text);
+  const said = (text) => page.locator(".item-user").filter({ hasText: text });
+  await page.getByText("live", { exact: true }).waitFor();
+  await say("before the cut");
+  await said("before the cut").waitFor();
+  bench.wire.cut();
+  await page.getByText(/stale since/).waitFor();
+  for (let count = 1; count <= 5; count += 1) await say(`while it was away ${count}`);
+  await page.waitForTimeout(1_500);
+  assert.equal(await said("while it was away").count(), 0, "it is cut");
+  bench.wire.mend();
+  await page.getByText("live", { exact: true }).waitFor({ timeout: 20_000 });
+  await said("while it was away 5").waitFor();
+  for (let count = 1; count <= 5; count += 1) assert.equal(await said(`while it was away ${count}`).count(), 1);
+  if (bench.mock) bench.mock.cut(4008);
+  await say("after slowness");
+  await said("after slowness").waitFor();
+  // Its journal is made anew: the page fetches the run again.
+  if (bench.mock) bench.mock.renew(run.id);
+  else await bench.program("orch", "rebuild", run.slug);
+  await say("in another journal");
+  await said("in another journal").waitFor({ timeout: 20_000 });
+  assert.equal(await said("after slowness").count(), 1);
+  assert.equal(await said("before the cut").count(), 1);
+  await bench.close(page);
+}, { agents: true });
+
+check("hostile texts are texts", async () => {
+  const run = await bench.make("Hostile", "mal");
+  const hostile = '<img src=x onerror="globalThis.hit=1"><script>globalThis.hit=1</script> [link](javascript:globalThis.hit=1) '
+    + "![pic](http://elsewhere.example/a.png) <svg/onload=alert(1)>";
+  const page = await bench.open(run.nodes.mal.path);
+  if (bench.mock) bench.mock.hostile(run.id, run.nodes.mal.id, hostile);
+  else {
+    await bench.chat(run, "mal", "big: 1000000");
+    await bench.work();
+    await bench.chat(run, "mal", `hostile: ${hostile}`);
+    await bench.work();
+  }
+  // The ledger keeps the end of a message of 5 MB, and this host all of it.
+  await page.getByText(bench.mock ? /^big word/ : "[the beginning is left out]").first().waitFor();
+  await page.getByRole("button", { name: bench.mock ? "Show more (5.0 MB left)" : "Show the whole text (5.0 MB)" }).waitFor();
+  await page.getByRole("link", { name: /^Log/ }).click();
+  await page.locator(".ansi-red-fg").last().waitFor();
+  const [request] = await bench.approvals(run);
+  for (const path of [`/inbox?id=${request.approvalId}`, run.path, `${run.path}/events`, "/", `${run.nodes.mal.path}?tab=prompts`]) {
+    await page.goto(bench.base + path);
+    await page.waitForTimeout(400);
+  }
+  assert.equal(await page.evaluate(() => globalThis.hit), undefined);
+  assert.equal(await page.locator("main img, main script, main [onerror]").count(), 0);
+  await bench.post(`approvals/${request.approvalId}/resolve`, { resolution: { status: "denied", reason: "no" }, runId: run.id });
+  await bench.close(page);
+}, { agents: true });
