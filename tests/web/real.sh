@@ -3,7 +3,7 @@
 #
 #   AYNIG_WEB_TOOLS=DIR real.sh AYNIG [FILE...]
 #
-# FILE are tests of this directory (browser.test.mjs and hostile.test.mjs). The repository, its runs
+# FILE are tests of this directory: browser, steering and hostile unless given. The repository, its runs
 # and the state of the server are in a temporary directory, which is removed at the end.
 set -eu
 
@@ -13,7 +13,7 @@ case $program in /*) ;; *) program=$PWD/$program ;; esac
 shift
 [ -n "${AYNIG_WEB_TOOLS:-}" ] || { echo 'real.sh: AYNIG_WEB_TOOLS is not set; see browser.mjs' >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
-[ $# -gt 0 ] || set -- browser.test.mjs hostile.test.mjs
+[ $# -gt 0 ] || set -- browser.test.mjs steering.test.mjs hostile.test.mjs
 
 server=
 directory=$(mktemp -d)
