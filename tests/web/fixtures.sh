@@ -126,6 +126,12 @@ flow=$("$aynig" flow start gate.yaml --input issue='Say good morning' | head -1 
 drain
 keep flow "$flow"
 
+# A branch that waits for somebody, without a run.
+git branch release
+"$aynig" set-state --branch release --state approval --subject 'May version 2 go out?' \
+    --body 'The notes are in README.md.' --trailer 'dwp-waits-for: ana' \
+    --trailer 'dwp-answers: approved, rejected' >/dev/null
+
 for view in "status --all" "orch approvals" "provider list" "orch template list"; do
     # shellcheck disable=SC2086
     "$aynig" $view --json >"$out/$(echo "$view" | tr -d ' -').json"

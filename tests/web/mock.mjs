@@ -230,6 +230,8 @@ export class Mock {
       case "chat": return this.chat(run, body);
       case "nodes": return sub ? this.ofNode(method, run, sub, verb, body) : this.addNode(run, body.node);
       case "edges": return this.edge(method, run, sub, body.edge);
+      case "rollback": return this.rollBack(run, body);
+      case "publish": return this.publish(run, body);
       default: return this.steer(run, kind);
     }
   }
@@ -317,9 +319,23 @@ export class Mock {
 
   steer(run, verb) {
     const status = { pause: "paused", resume: "running", stop: "stopped" }[verb];
-    if (verb === "publish") throw new Refused(422, "no_remote", "There is no remote to publish to.", "git remote add origin ADDRESS");
     run.push({ type: "run.patch", patch: { status, updatedAt: new Date().toISOString() } });
     return { run: run.shown() };
+  }
+
+  rollBack(run, { node }) {
+    const name = node ?? "flow";
+    const workspace = run.view.run.workspaces[name];
+    run.push({ type: "workspace.rolledBack", name, patch: { headSha: workspace.baseSha } });
+    return { run: run.shown(), changed: true, rescueRefs: [`refs/aynig/rescue/${run.slug}/${name}`], keptPath: null, warnings: [],
+      undo: `aynig workspace rollback --undo ${run.slug}/${name}` };
+  }
+
+  publish(run, { node = Object.keys(run.view.run.workspaces)[0], into = "main", squash = false, draft = false }) {
+    if (into === "nowhere") throw new Refused(422, "rule", "origin has no branch nowhere", "Name a branch that it has.");
+    this.published = { node, into, squash, draft };
+    return { run: run.id, slug: run.slug, name: node, remote: "origin", branch: `work/${run.slug}/${node}`, base: into, commit: "1".repeat(40),
+      head: "2".repeat(40), pushed: true, proposal: null, compareUrl: null, uncommitted: false, notes: ["no forge is set"] };
   }
 
   addNode(run, { alias, label, roleTemplate, provider, permissions, capabilities }) {
@@ -371,6 +387,10 @@ export class Mock {
       by: { person: { name: "Ana", email: "ana@example.com", runner: "vm" } } },
       { type: "node.patch", nodeId: node.id, patch: { inboxCount: (node.inboxCount ?? 0) + 1, hold: null } });
     scripted(run, node.id, id, content, this.pace);
+    if (!run.view.run.workspaces[node.alias]) {
+      run.push({ type: "workspace.prepared", workspace: { name: node.alias, branchName: `work/${run.slug}/${node.alias}`, status: "ready",
+        baseRef: "refs/heads/main", baseSha: "0".repeat(40), headSha: "1".repeat(40) } });
+    }
     return { messageId: id };
   }
 

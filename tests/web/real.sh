@@ -3,7 +3,7 @@
 #
 #   AYNIG_WEB_TOOLS=DIR real.sh AYNIG [FILE...]
 #
-# FILE are tests of this directory: browser, steering and hostile unless given. The repository, its runs
+# FILE are tests of this directory; those that need no stand-in unless given. The repository, its runs
 # and the state of the server are in a temporary directory, which is removed at the end.
 set -eu
 
@@ -13,17 +13,17 @@ case $program in /*) ;; *) program=$PWD/$program ;; esac
 shift
 [ -n "${AYNIG_WEB_TOOLS:-}" ] || { echo 'real.sh: AYNIG_WEB_TOOLS is not set; see browser.mjs' >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
-[ $# -gt 0 ] || set -- browser.test.mjs steering.test.mjs hostile.test.mjs
+[ $# -gt 0 ] || set -- browser.test.mjs steering.test.mjs work.test.mjs hostile.test.mjs
 
-server=
+server='' tests=''
 directory=$(mktemp -d)
 finish() {
     status=$?
     trap - EXIT
-    if [ -n "$server" ]; then
-        kill "$server" 2>/dev/null || true
-        wait "$server" 2>/dev/null || true
-    fi
+    for child in $tests $server; do
+        kill "$child" 2>/dev/null || true
+        wait "$child" 2>/dev/null || true
+    done
     rm -rf "$directory"
     exit "$status"
 }
@@ -41,6 +41,11 @@ sh "$here/fixtures.sh" "$program" "$directory/repository" "$directory/fixtures" 
     echo 'real.sh: the repository could not be made' >&2
     exit 1
 }
+
+# A remote to publish to. Runs are decided here all the same.
+git init --quiet --bare --initial-branch=main "$directory/origin"
+git -C "$directory/repository" remote add origin "$directory/origin"
+git -C "$directory/repository" push --quiet origin main
 
 (cd "$directory/repository" && exec "$program" serve --listen 127.0.0.1:0) >"$directory/link" 2>"$directory/served" &
 server=$!
@@ -60,8 +65,12 @@ echo "real.sh: $base serves it" >&2
 # The tests ask the program for links, and let its agents work.
 export AYNIG_WEB_BASE="$base" AYNIG_WEB_PROGRAM="$program" AYNIG_WEB_REPOSITORY="$directory/repository"
 cd "$here"
+# A signal is heard only while the shell waits.
+node --test --test-concurrency=1 "$@" &
+tests=$!
 status=0
-node --test --test-concurrency=1 "$@" || status=$?
+wait "$tests" || status=$?
+tests=''
 if [ -s "$directory/served" ]; then
     echo 'real.sh: the server reported:' >&2
     cat "$directory/served" >&2

@@ -19,13 +19,18 @@ export const command = {
     : line("orch", "deny", short(item.approvalId), "--reason", reason || "TEXT"),
   artifact: (run, artifact) => line("orch", "artifact", "show", run.slug, short(artifact.id)),
   diff: (run, workspace) => workspace ? `git diff ${workspace.baseSha.slice(0, 10)}...${workspace.branchName}` : "",
-  publish: (run, node) => line("publish", run.slug, ...(node ? ["--node", node.alias] : [])),
-  rollback: (run) => line("flow", "rollback", run.slug),
+  publish: (run, { node, into, squash, draft }) => line("publish", run.slug, ...(node ? ["--node", node] : []),
+    ...(into ? ["--into", into] : []), squash ? "--squash" : "", draft ? "--draft" : ""),
+  rollback: (run, node) => node ? line("workspace", "rollback", `${run.slug}/${node.alias}`) : line("flow", "rollback", run.slug),
+  rescued: (ref) => `git log -p ${quoted(ref)}`,
+  retry: (run, step) => line("flow", "resume", run.slug, "--from", step),
+  fork: (run, step) => line("flow", "fork", run.slug, "--at", step),
   edge: (run, from, to) => line("orch", "edge", "add", run.slug, from, to),
   removeEdge: (run, edge) => line("orch", "edge", "remove", run.slug, short(edge.id)),
   status: () => "aynig status --all",
   log: (branch) => line("log", branch),
-  answer: (branch) => line("answer", branch),
+  request: (branch) => line("answer", branch),
+  answer: (branch, state) => line("answer", branch, state, "--comment", "TEXT"),
 };
 
 /** The command lines that make a graph as a form describes it. */

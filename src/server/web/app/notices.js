@@ -12,11 +12,23 @@ export async function wantNotices() {
   notices.value = (await Notification.requestPermission()) === "granted" ? "on" : "off";
 }
 
+/** The icon of the page with a count. It is a data: address, which the page's policy allows for images. */
+export function icon(count) {
+  if (!count) return "/favicon.svg";
+  const words = count > 99 ? "99+" : String(count);
+  const size = [24, 20, 15][words.length - 1];
+  const svg = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="#845200"/>`
+    + `<text x="16" y="17" fill="#fff" font-family="sans-serif" font-weight="700" font-size="${size}" text-anchor="middle" `
+    + `dominant-baseline="central">${words}</text></svg>`;
+  return `data:image/svg+xml,${encodeURIComponent(svg)}`;
+}
+
 export function announce() {
   let known = null;
   effect(() => {
     const count = needed.value;
     document.title = count ? `(${count}) aynig` : "aynig";
+    document.querySelector("link[rel=icon]").setAttribute("href", icon(count));
     const list = approvals.value;
     if (!list) return;
     const fresh = known ? list.filter((one) => !known.has(one.approvalId)) : [];

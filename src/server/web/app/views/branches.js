@@ -7,6 +7,7 @@ import { Age, Command, Empty, Fault, Loading, Status, Title, useFetched } from "
 import { branchPath, route, setQuery } from "../route.js";
 import { branches } from "../store.js";
 import { Same } from "./shell.js";
+import { Waits } from "./waits.js";
 
 /** The kinds with the five words, the most urgent first. @type {[string, string][]} */
 const KINDS = [["waits-for-you", "needs you"], ["stalled", "failed"], ["invalid", "failed"], ["expired", "waiting"], ["working", "working"], ["ready", "waiting"],
@@ -49,7 +50,7 @@ export function Branch() {
   const standing = branches.value?.branches.find((one) => one.branch === branch);
   return html`<nav class="crumbs" aria-label="Where this is"><a href="/branches">Branches</a></nav><${Title}>${branch}</${Title}><${Same} line=${command.log(branch)} />
     ${standing && html`<p class="row"><${Status} word=${WORDS.get(standing.kind) ?? "waiting"} label=${standing.kind} /> <code>${standing.state}</code> <span class="muted">${standing.note}</span></p>
-      ${standing.kind === "waits-for-you" && html`<${Command} line=${command.answer(branch)} />`}`}
+      ${standing.kind === "waits-for-you" && html`<section class="card" aria-label="What it waits for"><${Waits} one=${standing} /></section>`}`}
     ${error ? html`<${Fault} error=${error} />` : !value ? html`<${Loading} what="its story" />` : !value.entries.length ? html`<${Empty}>It has no story yet.</${Empty}>` : html`<ol class="cards">${value.entries.map((one, index) => html`<${Entry} key=${index} one=${one} />`)}</ol>`}`;
 }
 

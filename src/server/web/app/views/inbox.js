@@ -9,13 +9,17 @@ import { Age, Command, Copy, Empty, Fault, Loading, Title } from "../parts.js";
 import { keys, notices } from "../prefs.js";
 import { branchPath, nodePath, route, runPath, setQuery } from "../route.js";
 import { approvals, loadApprovals, waitingBranches } from "../store.js";
+import { Batch, nameOf } from "./batch.js";
 import { Args, EditDiff } from "./call.js";
 import { Same } from "./shell.js";
+import { Waits } from "./waits.js";
 
 export function Inbox() {
   const list = approvals.value;
   const [chosen, choose] = useState(route.value.query.get("id"));
   const [doing, begin] = useState("");
+  const [ticks, tick] = useState(() => new Set());
+  const ticked = (list ?? []).filter((one) => ticks.has(one.approvalId));
   const index = list?.findIndex((one) => one.approvalId === chosen) ?? -1;
   const box = useRef(null);
 
@@ -60,10 +64,13 @@ export function Inbox() {
   return html`<div class="heading-row"><${Title}>Inbox</${Title}><${Wishes} /></div>
     <${Same} line="aynig orch approvals" />
     ${!list.length && !others.length && html`<${Empty}>Nothing waits for you.</${Empty}>`}
+    ${ticked.length > 0 && html`<${Batch} ticked=${ticked} clear=${() => tick(new Set())} />`}
     ${list.length > 0 && html`<div class="inbox">
       <ol class="inbox-list" ref=${box} aria-label="Requests">${list.map((one, place) => html`<li key=${one.approvalId}>
+        <input type="checkbox" aria-label="Tick ${nameOf(one)} of ${one.alias ?? "the flow"}, ${one.label || one.slug}"
+          checked=${ticks.has(one.approvalId)} onChange=${() => tick(toggled(ticks, one.approvalId))} />
         <button type="button" class="inbox-row" aria-current=${place === index ? "true" : undefined} onClick=${() => select(place)}>
-          <b>${one.tool.name === "gate" ? one.tool.args.question ?? "Gate" : one.tool.name}</b>
+          <b>${nameOf(one)}</b>
           <span class="muted">${one.alias ?? "flow"} · ${one.label || one.slug}</span>
           <${Age} time=${one.requestedAt} />
           ${one.tool.name !== "gate" && html`<code>${callLine(one.tool.args)}</code>`}
@@ -74,8 +81,13 @@ export function Inbox() {
     ${others.length > 0 && html`<section aria-labelledby="waiting"><h2 id="waiting">Branches that wait for an answer</h2>
       <ul class="cards">${others.map((one) => html`<li key=${one.branch} class="card">
         <a href=${branchPath(one.branch)}><b>${one.branch}</b></a> <span class="muted">${one.state}</span>
-        <p>${one.subject}${one.waitsFor && html` <span class="muted">It waits for ${one.waitsFor}.</span>`}</p>
-        <${Command} line=${command.answer(one.branch)} /></li>`)}</ul></section>`}`;
+        <${Waits} one=${one} /></li>`)}</ul></section>`}`;
+}
+
+function toggled(ticks, id) {
+  const next = new Set(ticks);
+  if (!next.delete(id)) next.add(id);
+  return next;
 }
 
 /** Single keys are ours only while nobody types, composes, or holds another key. */

@@ -8,6 +8,7 @@ import { Act, Age, Copy, Field } from "../parts.js";
 import { go, nodePath, runPath } from "../route.js";
 import { view } from "../store.js";
 import { statusOf } from "../status.js";
+import { RollBack } from "./work.js";
 
 const CAPABILITIES = [["writeCode", "change code"], ["writeDocs", "change documents"], ["runCommands", "run commands"], ["delegateOnly", "only hand work on"]];
 
@@ -47,6 +48,7 @@ function Verbs({ node }) {
     ${isRunning && html`<${Act} ...${verb("interrupt")}>Interrupt</${Act}>`}
     ${node.hold || node.status === "failed" ? html`<${Act} kind="primary" ...${verb("start")}>Start</${Act}>` : html`<${Act} ...${verb("stop")}>Stop</${Act}>`}
     <${Act} ...${verb("reset")} confirm="Forget its session?">Reset</${Act}>
+    <${RollBack} run=${run} node=${node} />
     <${Act} act=${() => api.removeNode(run.id, node.id)} line=${command.node(run, node, "remove")} confirm="Remove ${node.alias}?" onDone=${() => go(runPath(run.id))}>Remove</${Act}>
   </div>`;
 }

@@ -13,6 +13,7 @@ import { Graph } from "./graph.js";
 import { Timeline } from "./timeline.js";
 import { Track } from "./track.js";
 import { Same } from "./shell.js";
+import { Publish, RollBack } from "./work.js";
 
 export function RunScreen() {
   const { run } = view.value;
@@ -58,14 +59,14 @@ function Steer({ run }) {
     ${run.status === "running" && html`<${Act} ...${verb("pause")}>Pause</${Act}>`}
     ${(run.status === "paused" || ended) && html`<${Act} kind="primary" ...${verb("resume")}>Resume</${Act}>`}
     ${!ended && html`<${Act} ...${verb("stop")} confirm="Stop the run?">Stop</${Act}>`}
-    ${run.kind === "flow" && html`<${Act} act=${() => api.steer(run.id, "rollback")} line=${command.rollback(run)} confirm="Put its work back?">Roll back</${Act}>`}
+    ${run.kind === "flow" && html`<${RollBack} run=${run} />`}
     <button type="button" aria-haspopup="dialog" onClick=${() => add("more")}>More…</button>
     ${adding && html`<${Dialog} title="More for this run" onClose=${() => add("")}>
       ${run.kind !== "flow" && html`<h3>A node</h3><${NodeForm} run=${run} onDone=${() => add("")} />
         <h3>An edge</h3><${EdgeForm} run=${run} />
         <h3>Modes</h3><p class="row"><${Act} act=${() => api.patchRun(run.id, { mode: toMode })} line=${command.setRun(run, "mode", toMode)}>${toMode === "AUTO" ? "Let it go on by itself" : "Let people decide what is next"}</${Act}></p>
         <h3>Delete</h3><p class="row"><${Act} act=${() => api.deleteRun(run.id)} line=${command.steerRun(run, "delete")} confirm="Delete ${run.label || run.slug}?" onDone=${() => go("/")}>Delete the run</${Act}> <span class="muted small">Its ledger and its work stay in git, below refs/aynig/archive/.</span></p>`}
-      <h3>Publish</h3><p class="row"><${Act} act=${() => api.steer(run.id, "publish", {})} line=${command.publish(run)}>Push its work to the remote</${Act}></p>
+      <h3>Publish</h3><${Publish} run=${run} />
     </${Dialog}>`}</div>`;
 }
 

@@ -1,4 +1,5 @@
 // The steps of a flow as a track, with all their attempts, and the steps that have not begun.
+import { command } from "../commands.js";
 import { html } from "../dom.js";
 import { cost, duration, moment } from "../format.js";
 import { Command, Empty, Loading, Status } from "../parts.js";
@@ -15,10 +16,10 @@ export function Track() {
   if (!graph.steps.length) return html`<${Empty}>The flow has no steps.</${Empty}>`;
   return html`<p>${graph.description}</p>
     ${show.next?.length > 0 && html`<p class="row"><span class="muted">To carry it on:</span>${show.next.map((line) => html`<${Command} key=${line} line=${line} />`)}</p>`}
-    <ol class="track">${graph.steps.map((step) => html`<${Step} key=${step.id} step=${step} attempts=${attempts.filter((one) => one.id === step.id)} isCurrent=${show.currentStep === step.id && show.place !== "ended"} />`)}</ol>`;
+    <ol class="track">${graph.steps.map((step) => html`<${Step} key=${step.id} run=${run} step=${step} attempts=${attempts.filter((one) => one.id === step.id)} isCurrent=${show.currentStep === step.id && show.place !== "ended"} />`)}</ol>`;
 }
 
-function Step({ step, attempts, isCurrent }) {
+function Step({ run, step, attempts, isCurrent }) {
   const last = attempts.at(-1);
   const state = isCurrent ? "current" : !last ? "" : GOOD.includes(last.outcome) ? "done" : last.outcome ? "failed" : "current";
   const taken = step.routes.filter((route) => route.taken > 0);
@@ -26,8 +27,18 @@ function Step({ step, attempts, isCurrent }) {
       ${step.detail && html`<span class="muted">${step.detail}</span>`}
       ${isCurrent ? html`<${Status} word=${step.opcode === "GATE" ? "needs you" : "working"} label=${step.opcode === "GATE" ? "waits for you" : "here"} />` : !last && html`<span class="muted">not begun</span>`}</div>
     <ol class="attempts">${attempts.map((one) => html`<${Attempt} key=${one.number} one=${one} />`)}</ol>
+    ${last && !isCurrent && html`<${Again} run=${run} step=${step} hasFailed=${state === "failed"} />`}
     <details class="small"><summary class="muted">Then${taken.length > 0 && `: ${taken.map((route) => `${route.target} (${route.taken} ×)`).join(", ")}`}</summary>
       <ul>${step.routes.map((route) => html`<li key=${route.outcome}>${route.outcome.replaceAll("_", " ")} → ${route.target}</li>`)}</ul></details></li>`;
+}
+
+/** How a step is tried again: by the command line, since a runner of that host takes it up. */
+function Again({ run, step, hasFailed }) {
+  const isOver = run.status === "completed";
+  const line = isOver ? command.fork(run, step.id) : command.retry(run, step.id);
+  return html`<details class="small" open=${hasFailed && run.status !== "running"}><summary class="muted">Retry from here</summary>
+    <p>${run.status === "running" && html`<span class="muted">Pause or stop the run first. Then: </span>`}
+      ${isOver && html`<span class="muted">The run has ended. A new run begins with this step: </span>`}<${Command} line=${line} /></p></details>`;
 }
 
 function Attempt({ one }) {

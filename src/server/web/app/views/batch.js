@@ -1,0 +1,61 @@
+// Answers several requests, each of which somebody has ticked.
+import { useState } from "preact/hooks";
+import { api } from "../api.js";
+import { command } from "../commands.js";
+import { html } from "../dom.js";
+import { callLine, plural } from "../format.js";
+import { Command, Dialog, Fault } from "../parts.js";
+import { loadApprovals } from "../store.js";
+
+export const nameOf = (one) => (one.tool.name === "gate" ? one.tool.args.question ?? "Gate" : one.tool.name);
+const whereOf = (one) => `${one.alias ?? "flow"} · ${one.label || one.slug}`;
+
+/**
+ * The bar for what is ticked. No key answers more than one request: the dialog lists what will be answered.
+ * @param {{ticked: any[], clear: () => void}} props
+ */
+export function Batch({ ticked, clear }) {
+  const [asked, ask] = useState(null);
+  const begin = (status) => () => ask({ status, list: ticked });
+  return html`<div class="row batch" role="group" aria-label="Ticked requests"><span role="status">${plural(ticked.length, "request")} ticked</span>
+    <button type="button" aria-haspopup="dialog" onClick=${begin("approved")}>Approve the ticked…</button>
+    <button type="button" aria-haspopup="dialog" onClick=${begin("denied")}>Deny the ticked…</button>
+    <button type="button" class="quiet" onClick=${clear}>Untick</button>
+    ${asked && html`<${Confirm} ...${asked} onClose=${(isDone) => { ask(null); if (isDone) clear(); }} />`}</div>`;
+}
+
+/** The list is the one of the moment when it was asked for: a request that comes meanwhile is not in it. */
+function Confirm({ status, list, onClose }) {
+  const denies = status === "denied";
+  const [reason, setReason] = useState("");
+  const [results, set] = useState(/** @type {Record<string, any> | null} */ (null));
+  const [busy, setBusy] = useState(false);
+  const send = async () => {
+    setBusy(true);
+    const found = {};
+    for (const one of list) {
+      const resolution = { status, ...(denies && { reason }) };
+      found[one.approvalId] = await api.resolve(one.approvalId, resolution, one.runId).then(() => "answered", (error) => error);
+      set({ ...found });
+    }
+    loadApprovals();
+  };
+  const line = (one) => (denies ? command.deny(one, reason) : command.approve(one));
+  return html`<${Dialog} title=${`${denies ? "Deny" : "Approve"} ${plural(list.length, "request")}?`} onClose=${() => onClose(results)}>
+    <ol class="batch-list">${list.map((one) => html`<li key=${one.approvalId}><b>${nameOf(one)}</b> <span class="muted">${whereOf(one)}</span>
+      ${one.tool.name !== "gate" && html`<div><code>${callLine(one.tool.args)}</code></div>`}
+      ${!results && html`<div><${Command} line=${line(one)} /></div>`}
+      <${Result} of=${results?.[one.approvalId]} word=${denies ? "denied" : "approved"} /></li>`)}</ol>
+    ${results ? html`<p><button type="button" onClick=${() => onClose(true)}>Close</button></p>` : html`
+      ${denies && html`<label class="field"><span>The reason, which the agents read</span>
+        <textarea rows="2" required value=${reason} onInput=${(event) => setReason(event.target.value)}></textarea></label>`}
+      <p class="row"><button type="button" class=${denies ? "danger" : "primary"} disabled=${busy || (denies && !reason.trim())} onClick=${send}>
+          ${denies ? "Deny" : "Approve"} these ${list.length}</button>
+        <button type="button" class="quiet" onClick=${() => onClose(false)}>Leave them</button></p>`}
+  </${Dialog}>`;
+}
+
+function Result({ of, word }) {
+  if (!of) return null;
+  return of === "answered" ? html`<p role="status">✓ ${word}</p>` : html`<${Fault} error=${of} />`;
+}

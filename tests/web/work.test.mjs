@@ -1,0 +1,138 @@
+// Several answers at once, branches that wait, and the work of runs, in a real browser; see browser.mjs for its
+// environment. Each test that writes makes a run of its own.
+import { after, before, test } from "node:test";
+import assert from "node:assert/strict";
+import { Bench, isReal, skip } from "./browser.mjs";
+
+let bench;
+before(async () => { if (!skip) bench = await Bench.begin(); }, { timeout: 60_000 });
+after(() => bench?.end());
+
+const noAgents = isReal && !process.env.AYNIG_WEB_PROGRAM ? "needs the program of the server" : false;
+const check = (name, work, { agents = false } = {}) =>
+  test(name, { skip: skip || (agents && noAgents), timeout: 90_000 }, (t) => bench.watch(t, work));
+const dialog = (page) => page.getByRole("dialog");
+
+check("requests that were ticked one by one are answered together, after their list was shown", async () => {
+  const run = await bench.make("Batch", "ada", "ben", "cleo", "dan");
+  const ids = {};
+  for (const alias of Object.keys(run.nodes)) ids[alias] = await bench.ask(run, alias, "ask: install");
+  const page = await bench.open("/inbox", { allow: [/409/] });
+  const tick = (alias) => page.getByRole("checkbox", { name: `Tick Bash of ${alias}, Batch` });
+  await tick("ada").waitFor();
+  assert.equal(await page.getByRole("button", { name: /the ticked/ }).count(), 0);
+  // By keyboard: the box of a row, and a dialog that Escape leaves without an answer.
+  await tick("ada").focus();
+  await page.keyboard.press("Space");
+  await tick("ben").check();
+  await page.getByText("2 requests ticked").waitFor();
+  await page.getByRole("button", { name: "Approve the ticked…" }).click();
+  await dialog(page).getByRole("heading", { name: "Approve 2 requests?" }).waitFor();
+  assert.deepEqual((await dialog(page).getByRole("listitem").allInnerTexts()).map((text) => /ada|ben/.exec(text)[0]), ["ada", "ben"]);
+  assert.match(await dialog(page).innerText(), /npm install/);
+  await page.keyboard.press("Escape");
+  await dialog(page).waitFor({ state: "detached" });
+  assert.deepEqual(page.writes, []);
+  await page.getByRole("button", { name: "Approve the ticked…" }).click();
+  // One was answered by somebody else meanwhile: that is said, and the other one is answered.
+  await bench.post(`approvals/${ids.ada}/resolve`, { resolution: { status: "denied", reason: "no" }, runId: run.id });
+  await dialog(page).getByRole("button", { name: "Approve these 2" }).click();
+  await dialog(page).getByRole("alert").waitFor();
+  await dialog(page).getByText("✓ approved").waitFor();
+  await dialog(page).getByRole("button", { name: "Close", exact: true }).last().click();
+  assert.equal((await bench.resolution(run, ids.ada)).status, "denied");
+  assert.equal((await bench.resolution(run, ids.ben)).status, "approved");
+  await tick("cleo").check();
+  await tick("dan").check();
+  await page.getByRole("button", { name: "Deny the ticked…" }).click();
+  const deny = dialog(page).getByRole("button", { name: "Deny these 2" });
+  assert.ok(await deny.isDisabled(), "a reason is needed");
+  await dialog(page).getByRole("textbox").fill("not today");
+  await deny.click();
+  await dialog(page).getByText("✓ denied").nth(1).waitFor();
+  for (const alias of ["cleo", "dan"]) assert.deepEqual(await bench.resolution(run, ids[alias]), { status: "denied", reason: "not today" });
+  await bench.close(page);
+}, { agents: true });
+
+check("the icon of the page has the number of open requests, and the policy allows it", async () => {
+  const page = await bench.open("/");
+  const icon = page.locator("link[rel=icon]");
+  await page.waitForFunction(() => {
+    const count = /^\((\d+)\)/.exec(document.title)?.[1];
+    return count && decodeURIComponent(document.querySelector("link[rel=icon]").href).includes(`>${count}</text>`);
+  });
+  // The browser draws it: it is an image without a fault.
+  const size = await page.evaluate((address) => new Promise((done, fail) => {
+    const image = Object.assign(new Image(), { onload: () => done(image.naturalWidth), onerror: fail });
+    image.src = address;
+  }), await icon.getAttribute("href"));
+  assert.ok(size > 0);
+  await bench.close(page);
+});
+
+check("a branch that waits shows what it asks, and the commands that answer", async () => {
+  const page = await bench.open("/inbox");
+  const card = page.getByRole("listitem").filter({ has: page.getByRole("link", { name: "release" }) });
+  await card.getByText("May version 2 go out?").waitFor();
+  assert.match(await card.innerText(), /It waits for ana/);
+  for (const state of ["approved", "rejected"]) {
+    await card.getByRole("button", { name: `Copy the command: aynig answer release ${state} --comment TEXT` }).click();
+    assert.equal(await page.evaluate(() => navigator.clipboard.readText()), `aynig answer release ${state} --comment TEXT`);
+  }
+  await card.getByRole("link", { name: "release" }).click();
+  await page.getByRole("heading", { name: "release", level: 1 }).waitFor();
+  await page.getByRole("region", { name: "What it waits for" }).getByText("May version 2 go out?").waitFor();
+  await bench.close(page);
+});
+
+check("a step of a flow shows the command that tries it again", async () => {
+  const page = await bench.open(`/runs/${bench.runs.greeting.id}`);
+  const write = page.getByRole("listitem").filter({ has: page.getByRole("heading", { name: "write", level: 2 }) });
+  await write.getByText("Retry from here").click();
+  const { slug } = bench.runs.greeting;
+  await write.getByRole("button", { name: `Copy the command: aynig flow resume ${slug} --from write` }).waitFor();
+  await write.getByText("Pause or stop the run first.").waitFor();
+  // A step that has not begun has nothing to be tried again.
+  const undo = page.getByRole("listitem").filter({ has: page.getByRole("heading", { name: "undo", level: 2 }) });
+  assert.equal(await undo.getByText("Retry from here").count(), 0);
+  await bench.close(page);
+});
+
+check("the work of a node is put back after a question, and kept", async () => {
+  const run = await bench.make("Put back", "ada");
+  await bench.chat(run, "ada", "hello");
+  await bench.work();
+  const page = await bench.open(run.nodes.ada.path);
+  await page.getByRole("button", { name: "Roll back…" }).click();
+  await dialog(page).getByText("The work is kept under a rescue ref").waitFor();
+  await dialog(page).getByRole("button", { name: `Copy the command: aynig workspace rollback ${run.slug}/ada` }).waitFor();
+  await dialog(page).getByRole("button", { name: "Leave it" }).click();
+  await dialog(page).waitFor({ state: "detached" });
+  assert.deepEqual(page.writes, []);
+  await page.getByRole("button", { name: "Roll back…" }).click();
+  await dialog(page).getByRole("button", { name: "Put it back" }).click();
+  await dialog(page).getByText("The work was put back.").waitFor();
+  assert.match(await dialog(page).innerText(), /git log -p refs\/aynig\/[\s\S]*rollback --undo/);
+  if (isReal) assert.deepEqual((await bench.get(`runs/${run.id}/diff?node=ada`)).files, []);
+  await bench.close(page);
+}, { agents: true });
+
+check("work is published with the fields of the form; a refusal says why", async () => {
+  const run = await bench.make("Published", "ada", "ben");
+  for (const alias of ["ada", "ben"]) await bench.chat(run, alias, "hello");
+  await bench.work();
+  const page = await bench.open(run.path, { allow: [/4\d\d \(/] });
+  await page.getByRole("button", { name: "More…" }).click();
+  await dialog(page).getByRole("combobox", { name: "Work of" }).selectOption("ben");
+  await dialog(page).getByRole("textbox", { name: "Into the branch" }).fill("nowhere");
+  await dialog(page).getByRole("checkbox", { name: "As one commit" }).check();
+  const publish = dialog(page).getByRole("button", { name: "Publish the work" });
+  await dialog(page).getByRole("button", { name: `Copy the command: aynig publish ${run.slug} --node ben --into nowhere --squash` }).waitFor();
+  await publish.click();
+  await dialog(page).getByRole("alert").filter({ hasText: "nowhere" }).waitFor();
+  await dialog(page).getByRole("textbox", { name: "Into the branch" }).fill("main");
+  await publish.click();
+  await dialog(page).getByText(/^Published as/).waitFor();
+  if (bench.mock) assert.deepEqual(bench.mock.published, { node: "ben", into: "main", squash: true, draft: false });
+  await bench.close(page);
+}, { agents: true });
