@@ -39,3 +39,12 @@ test("the import map names vendored files", () => {
   const files = locked();
   for (const path of Object.values(map.imports)) assert.ok(files.has(path.replace("/vendor/", "")), path);
 });
+
+test("the page's modules are short, and so are their lines", () => {
+  const app = new URL("app/", root);
+  for (const name of readdirSync(app, { recursive: true }).filter((one) => one.endsWith(".js"))) {
+    const lines = readFileSync(new URL(name, app), "utf8").split("\n");
+    assert.ok(lines.length <= 300, `${name} has ${lines.length} lines`);
+    lines.forEach((line, index) => assert.ok(line.length <= 130, `${name}:${index + 1} has ${line.length} characters`));
+  }
+});

@@ -11,8 +11,12 @@ export const command = {
   steerRun: (run, verb) => run.kind === "flow" ? line("flow", verb, run.slug) : line("orch", "run", verb, run.slug),
   setRun: (run, option, value) => line("orch", "run", "set", run.slug, `--${option}`, value),
   node: (run, node, verb) => line("orch", "node", verb, run.slug, node.alias),
+  /** `run` is written as it is: a slug, or a variable of a shell. */
+  addNode: (run, { alias, role, provider, permissions }) => `aynig orch node add ${run} ${quoted(alias || "ALIAS")} `
+    + `--role ${quoted(role)} --provider ${quoted(provider)} --permissions ${permissions}`,
   setNode: (run, node, options) => line("orch", "node", "set", run.slug, node.alias, ...options),
-  chat: (run, node, text, interrupt) => line("orch", "chat", run.slug, node.alias, text || "TEXT", interrupt ? "--interrupt" : ""),
+  chat: (run, node, text, interrupt) => line("orch", "chat", run.slug, node.alias, text || "TEXT", interrupt ? "--interrupt"
+    : ""),
   approve: (item, args) => item.tool.name === "gate" ? line("flow", "approve", item.slug)
     : line("orch", "approve", short(item.approvalId), ...(args ? ["--args", JSON.stringify(args)] : [])),
   deny: (item, reason) => item.tool.name === "gate" ? line("flow", "reject", item.slug, "--comment", reason || "TEXT")
@@ -39,7 +43,7 @@ export function graphCommands({ label, mode, doneWhen, nodes, edges }) {
     ...(doneWhen ? ["--done-when", doneWhen] : []));
   return [
     `run=$(${made} | cut -d' ' -f1)`,
-    ...nodes.map((node) => `aynig orch node add "$run" ${quoted(node.alias)} --role ${quoted(node.role)} --provider ${quoted(node.provider)} --permissions ${node.permissions}`),
+    ...nodes.map((node) => command.addNode('"$run"', node)),
     ...edges.map((edge) => `aynig orch edge add "$run" ${quoted(edge.from)} ${quoted(edge.to)}`),
     ...nodes.filter((node) => node.prompt).map((node) => `aynig orch chat "$run" ${quoted(node.alias)} ${quoted(node.prompt)}`),
   ];

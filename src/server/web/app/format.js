@@ -71,7 +71,8 @@ export function who(by) {
 /** What a call does, in one line: its command, path or first argument. */
 export function callLine(args = {}) {
   const known = ["command", "cmd", "file_path", "path", "pattern", "url", "query", "alias", "description"];
-  const key = known.find((one) => typeof args[one] === "string") ?? Object.keys(args).find((one) => typeof args[one] === "string");
+  const key = known.find((one) => typeof args[one] === "string") ?? Object.keys(args).find((one) =>
+    typeof args[one] === "string");
   if (key) return firstLine(args[key], 200);
   return Array.isArray(args.command) ? args.command.join(" ") : "";
 }

@@ -10,7 +10,8 @@ const MARKS = { "needs you": "!", blocked: "!", working: "▸", running: "▸", 
   completed: "✓", ok: "✓", failed: "✕", interrupted: "‖", paused: "‖", proposed: "○", stalled: "✕" };
 
 export function Status({ word, title, label = word }) {
-  return html`<span class="status status-${word.replace(" ", "-")}" title=${title}><i aria-hidden="true">${MARKS[word] ?? "·"}</i>${label}</span>`;
+  return html`<span class="status status-${word.replace(" ", "-")}" title=${title}><i aria-hidden="true">${MARKS[word] ?? "·"}</i>
+    ${label}</span>`;
 }
 
 export function Age({ time }) {
@@ -30,8 +31,10 @@ export function Copy({ text, label = "Copy" }) {
 }
 
 function CopyIcon() {
-  return html`<svg width="13" height="13" viewBox="0 0 16 16" fill="none" stroke="currentColor" stroke-width="1.5" aria-hidden="true">
-    <rect x="5.5" y="5.5" width="8" height="9" rx="1.5" /><path d="M10.5 5.5V3A1.5 1.5 0 0 0 9 1.5H4A1.5 1.5 0 0 0 2.5 3v7A1.5 1.5 0 0 0 4 11.5h1.5" /></svg>`;
+  return html`<svg width="13" height="13" viewBox="0 0 16 16" fill="none" stroke="currentColor" stroke-width="1.5"
+    aria-hidden="true">
+    <rect x="5.5" y="5.5" width="8" height="9" rx="1.5" />
+      <path d="M10.5 5.5V3A1.5 1.5 0 0 0 9 1.5H4A1.5 1.5 0 0 0 2.5 3v7A1.5 1.5 0 0 0 4 11.5h1.5" /></svg>`;
 }
 
 /** The command line that does the same as a control. */
@@ -42,7 +45,8 @@ export function Command({ line }) {
 
 /**
  * A control that changes something: it shows its command line, waits for the answer, and shows why it was refused.
- * @param {{children: any, act: () => Promise<any>, line?: string, kind?: string, confirm?: string, disabled?: boolean, onDone?: () => void}} props
+ * @param {{children: any, act: () => Promise<any>, line?: string, kind?: string, confirm?: string, disabled?: boolean,
+ *   onDone?: () => void}} props
  */
 export function Act({ children, act, line, kind = "", confirm, disabled, onDone }) {
   const [state, set] = useState({ busy: false, error: null, asks: false });
@@ -65,7 +69,8 @@ export function Act({ children, act, line, kind = "", confirm, disabled, onDone 
 
 /** What went wrong, and what to do. */
 export function Fault({ error }) {
-  return html`<div class="fault" role="alert"><strong>${error.message}</strong>${error.hint && html` <span>${error.hint}</span>`}</div>`;
+  return html`<div class="fault" role="alert"><strong>${error.message}</strong>
+    ${error.hint && html` <span>${error.hint}</span>`}</div>`;
 }
 
 /** The heading of a screen. It gets the focus when a link has led here, so that screen readers say where they are. */
@@ -89,7 +94,8 @@ export function Empty({ children, line }) {
 /** Tabs as links, so that each has an address. */
 export function Tabs({ label, tabs, current }) {
   return html`<nav class="tabs" aria-label=${label}>${tabs.map(([name, href, text, count]) => html`
-    <a href=${href} aria-current=${name === current ? "page" : undefined}>${text}${count ? html` <span class="count">${count}</span>` : ""}</a>`)}</nav>`;
+    <a href=${href} aria-current=${name === current ? "page" : undefined}>
+      ${text}${count ? html` <span class="count">${count}</span>` : ""}</a>`)}</nav>`;
 }
 
 /** A dialog, by the browser's own element: it keeps the focus inside, and Escape closes it. */
@@ -97,7 +103,8 @@ export function Dialog({ title, children, onClose }) {
   const box = useRef(null);
   useEffect(() => box.current.showModal(), []);
   return html`<dialog ref=${box} onClose=${onClose} aria-label=${title}>
-    <header><h2>${title}</h2><button type="button" class="quiet" aria-label="Close" onClick=${() => box.current.close()}>✕</button></header>
+    <header><h2>${title}</h2>
+      <button type="button" class="quiet" aria-label="Close" onClick=${() => box.current.close()}>✕</button></header>
     ${children}</dialog>`;
 }
 
@@ -111,7 +118,8 @@ export function useFetched(fetch, key) {
   useEffect(() => {
     let isCurrent = true;
     set({ key, value: null, error: null });
-    fetch().then((value) => isCurrent && set({ key, value, error: null }), (error) => isCurrent && set({ key, value: null, error }));
+    fetch().then((value) => isCurrent && set({ key, value, error: null }), (error) => isCurrent
+      && set({ key, value: null, error }));
     return () => { isCurrent = false; };
   }, [key]);
   return state.key === key ? state : { value: null, error: null };

@@ -42,7 +42,8 @@ export function wordOf(run) {
     if (run.halted === "limit") return { word: "needs you", why: "paused: a limit is reached" };
     return { word: "waiting", why: "paused by a person" };
   }
-  if (counts.running) return { word: "working", why: run.kind === "flow" ? "a step is under way" : plural(counts.running, "turn is", "turns are") + " under way" };
+  if (counts.running) return { word: "working", why: run.kind === "flow" ? "a step is under way"
+    : plural(counts.running, "turn is", "turns are") + " under way" };
   if (counts.failed) return { word: "needs you", why: `${plural(counts.failed, "node has", "nodes have")} failed` };
   if (status === "queued") return { word: "waiting", why: "not begun" };
   if (counts.unread) return { word: "waiting", why: `for a runner: ${plural(counts.unread, "message")} unread` };
@@ -60,7 +61,8 @@ export function openOf(view, id) {
   return Object.values(view.run.approvals).filter((one) => one.nodeId === id && !one.resolution);
 }
 
-const LIMITS = { turns: "turns", wallSeconds: "seconds of live turns", costUsd: "US dollars", tokens: "tokens", nodes: "nodes", depth: "levels of nodes" };
+const LIMITS = { turns: "turns", wallSeconds: "seconds of live turns", costUsd: "US dollars", tokens: "tokens", nodes: "nodes",
+  depth: "levels of nodes" };
 
 /** Why a run is paused without a person. */
 export function haltedLine(run) {
@@ -87,7 +89,8 @@ export function whyIdle(view, node, now) {
   if (["completed", "stopped", "failed"].includes(run.status)) return `The run has ended: ${run.status}.`;
   const open = openOf(view, node.id);
   if (open.length) return `Waits for your answer: ${open.map((one) => one.tool.name).join(", ")}.`;
-  if (node.status === "failed") return `Its turns failed: ${node.summary || "no reason was given"}. A message or Start lets it try again.`;
+  if (node.status === "failed") return `Its turns failed: ${node.summary
+    || "no reason was given"}. A message or Start lets it try again.`;
   if (run.status === "paused") return run.halted ? `The run is paused. ${haltedLine(run)}` : "The run is paused by a person.";
   if (node.hold === "stopped") return "A person stopped it. Start lets it go on.";
   if (node.hold === "interrupted") return "A person interrupted it. Your next message lets it go on.";

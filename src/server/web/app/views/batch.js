@@ -17,7 +17,8 @@ const whereOf = (one) => `${one.alias ?? "flow"} · ${one.label || one.slug}`;
 export function Batch({ ticked, clear }) {
   const [asked, ask] = useState(null);
   const begin = (status) => () => ask({ status, list: ticked });
-  return html`<div class="row batch" role="group" aria-label="Ticked requests"><span role="status">${plural(ticked.length, "request")} ticked</span>
+  return html`<div class="row batch" role="group" aria-label="Ticked requests">
+    <span role="status">${plural(ticked.length, "request")} ticked</span>
     <button type="button" aria-haspopup="dialog" onClick=${begin("approved")}>Approve the ticked…</button>
     <button type="button" aria-haspopup="dialog" onClick=${begin("denied")}>Deny the ticked…</button>
     <button type="button" class="quiet" onClick=${clear}>Untick</button>
@@ -41,15 +42,18 @@ function Confirm({ status, list, onClose }) {
     loadApprovals();
   };
   const line = (one) => (denies ? command.deny(one, reason) : command.approve(one));
-  return html`<${Dialog} title=${`${denies ? "Deny" : "Approve"} ${plural(list.length, "request")}?`} onClose=${() => onClose(results)}>
-    <ol class="batch-list">${list.map((one) => html`<li key=${one.approvalId}><b>${nameOf(one)}</b> <span class="muted">${whereOf(one)}</span>
+  return html`<${Dialog} title=${`${denies ? "Deny" : "Approve"} ${plural(list.length, "request")}?`}
+    onClose=${() => onClose(results)}>
+    <ol class="batch-list">${list.map((one) =>
+      html`<li key=${one.approvalId}><b>${nameOf(one)}</b> <span class="muted">${whereOf(one)}</span>
       ${one.tool.name !== "gate" && html`<div><code>${callLine(one.tool.args)}</code></div>`}
       ${!results && html`<div><${Command} line=${line(one)} /></div>`}
       <${Result} of=${results?.[one.approvalId]} word=${denies ? "denied" : "approved"} /></li>`)}</ol>
     ${results ? html`<p><button type="button" onClick=${() => onClose(true)}>Close</button></p>` : html`
       ${denies && html`<label class="field"><span>The reason, which the agents read</span>
         <textarea rows="2" required value=${reason} onInput=${(event) => setReason(event.target.value)}></textarea></label>`}
-      <p class="row"><button type="button" class=${denies ? "danger" : "primary"} disabled=${busy || (denies && !reason.trim())} onClick=${send}>
+      <p class="row"><button type="button" class=${denies ? "danger" : "primary"} disabled=${busy || (denies && !reason.trim())}
+        onClick=${send}>
           ${denies ? "Deny" : "Approve"} these ${list.length}</button>
         <button type="button" class="quiet" onClick=${() => onClose(false)}>Leave them</button></p>`}
   </${Dialog}>`;

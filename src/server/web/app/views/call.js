@@ -17,7 +17,8 @@ export function Args({ tool }) {
   return html`<dl class="args">${fields.map(([key, value]) => {
     const text = textOf(value);
     const isBlock = text.includes("\n") || text.length > LONG || ["command", "cmd"].includes(key);
-    return html`<div key=${key} class=${isBlock ? "wide" : ""}><dt>${key}</dt><dd>${isBlock ? html`<${Plain} text=${text} label=${key} />` : html`<code>${text}</code>`}</dd></div>`;
+    return html`<div key=${key} class=${isBlock ? "wide" : ""}><dt>${key}</dt>
+      <dd>${isBlock ? html`<${Plain} text=${text} label=${key} />` : html`<code>${text}</code>`}</dd></div>`;
   })}</dl>`;
 }
 

@@ -26,12 +26,15 @@ export function Composer({ node }) {
   return html`<form class="composer" onSubmit=${(event) => event.preventDefault()}>
     <label class="field"><span>Message to ${node.alias}</span>
       <textarea rows="3" value=${text} onInput=${(event) => set(event.target.value)} onKeyDown=${onKey}
-        placeholder=${ended ? "The run has ended. Resume it to send messages." : "Write what should be done. Ctrl+Enter sends."} disabled=${ended}></textarea></label>
+        placeholder=${ended ? "The run has ended. Resume it to send messages." : "Write what should be done. Ctrl+Enter sends."}
+          disabled=${ended}></textarea></label>
     <div class="row">
       <div class="row">
-        <${Act} kind="primary" act=${send(false)} onDone=${() => set("")} disabled=${!text.trim() || tooLong || ended}>${isRunning ? "Queue" : "Send"}</${Act}>
+        <${Act} kind="primary" act=${send(false)} onDone=${() => set("")} disabled=${!text.trim() || tooLong || ended}>
+          ${isRunning ? "Queue" : "Send"}</${Act}>
         <${Act} act=${send(true)} onDone=${() => set("")} disabled=${!text.trim() || tooLong || ended}>Interrupt now</${Act}>
-        <span class="hint">${tooLong ? "A message has at most 64 KiB." : isReset ? "This resets the session." : isRunning ? "Queue: read after this turn. Interrupt now: ends this turn, and is read first." : ""}</span>
+        <span class="hint">${tooLong ? "A message has at most 64 KiB." : isReset ? "This resets the session." : isRunning
+          ? "Queue: read after this turn. Interrupt now: ends this turn, and is read first." : ""}</span>
       </div>
       <${Command} line=${command.chat(run, node, text.length > 60 ? "-" : text, false)} />
     </div></form>`;

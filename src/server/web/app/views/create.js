@@ -1,7 +1,7 @@
 // New runs: a graph from a pattern or by hand, or a flow of the repository.
 import { useState } from "preact/hooks";
 import { api } from "../api.js";
-import { graphCommands } from "../commands.js";
+import { command, graphCommands } from "../commands.js";
 import { html } from "../dom.js";
 import { quoted } from "../format.js";
 import { Act, Command, Copy, Fault, Field, Loading, Tabs, Title, useFetched } from "../parts.js";
@@ -9,8 +9,10 @@ import { go, route, runPath } from "../route.js";
 
 const PATTERNS = {
   one: { title: "One agent", nodes: [["ada", "implementer"]], edges: [] },
-  pair: { title: "A pair: implementer and reviewer", nodes: [["ada", "implementer"], ["rex", "reviewer"]], edges: [["ada", "rex"]] },
-  team: { title: "A team with an orchestrator", mode: "AUTO", nodes: [["lead", "orchestrator"], ["ada", "implementer"], ["ben", "implementer"], ["rex", "reviewer"]],
+  pair: { title: "A pair: implementer and reviewer", nodes: [["ada", "implementer"], ["rex", "reviewer"]],
+    edges: [["ada", "rex"]] },
+  team: { title: "A team with an orchestrator", mode: "AUTO",
+    nodes: [["lead", "orchestrator"], ["ada", "implementer"], ["ben", "implementer"], ["rex", "reviewer"]],
     edges: [["lead", "ada"], ["lead", "ben"], ["ada", "lead"], ["ben", "lead"], ["ada", "rex"], ["ben", "rex"]] },
 };
 
@@ -21,8 +23,10 @@ const useChoices = () => useFetched(async () => {
 
 export function NewRun() {
   const kind = route.value.query.get("kind") ?? "graph";
-  return html`<div class="new-run"><nav class="crumbs" aria-label="Where this is"><a href="/">Runs</a></nav><${Title}>New run</${Title}>
-    <${Tabs} label="Kind of run" tabs=${[["graph", "/new", "Graph of agents"], ["flow", "/new?kind=flow", "Flow"]]} current=${kind} />
+  return html`<div class="new-run"><nav class="crumbs" aria-label="Where this is"><a href="/">Runs</a></nav>
+    <${Title}>New run</${Title}>
+    <${Tabs} label="Kind of run" tabs=${[["graph", "/new", "Graph of agents"], ["flow", "/new?kind=flow", "Flow"]]}
+      current=${kind} />
     ${kind === "flow" ? html`<${NewFlow} />` : html`<${NewGraph} />`}</div>`;
 }
 
@@ -37,16 +41,19 @@ const usable = (providers) => providers.filter((one) => !one.reason);
 
 function formOf(pattern, provider) {
   const { nodes, edges, mode = "INTERACTIVE" } = PATTERNS[pattern];
-  return { pattern, mode, nodes: nodes.map(([alias, role]) => ({ alias, role, provider, permissions: "gated", prompt: "" })), edges: edges.map(([from, to]) => ({ from, to })) };
+  return { pattern, mode, nodes: nodes.map(([alias, role]) => ({ alias, role, provider, permissions: "gated", prompt: "" })),
+    edges: edges.map(([from, to]) => ({ from, to })) };
 }
 
 function GraphForm({ providers, roles }) {
   const first = usable(providers)[0]?.name ?? providers[0]?.name ?? "";
   const [form, set] = useState({ label: "", doneWhen: "", ...formOf("pair", first) });
-  const node = (index) => (fields) => set({ ...form, nodes: form.nodes.map((one, place) => (place === index ? { ...one, ...fields } : one)) });
+  const node = (index) => (fields) =>
+    set({ ...form, nodes: form.nodes.map((one, place) => (place === index ? { ...one, ...fields } : one)) });
   const lines = graphCommands(form);
   const make = async () => {
-    const { run } = await api.createRun({ label: form.label, mode: form.mode, ...(form.doneWhen && { doneWhen: form.doneWhen }) });
+    const { run } = await api.createRun({ label: form.label, mode: form.mode,
+      ...(form.doneWhen && { doneWhen: form.doneWhen }) });
     const ids = {};
     for (const one of form.nodes) ids[one.alias] = (await api.addNode(run.id, nodeFields(one))).node.id;
     for (const edge of form.edges) await api.addEdge(run.id, { from: ids[edge.from], to: ids[edge.to] });
@@ -55,30 +62,48 @@ function GraphForm({ providers, roles }) {
   };
   const isWhole = form.nodes.every((one) => /^[a-z0-9][a-z0-9-]{0,31}$/.test(one.alias)) && form.nodes.length > 0;
   return html`<form onSubmit=${(event) => event.preventDefault()}>
-    <${Field} label="Pattern"><select value=${form.pattern} onChange=${(event) => set({ ...form, ...formOf(event.target.value, first) })}>${Object.entries(PATTERNS).map(([key, one]) => html`<option value=${key}>${one.title}</option>`)}</select></${Field}>
-    <${Field} label="Label"><input value=${form.label} onInput=${(event) => set({ ...form, label: event.target.value })} placeholder="What it is about" /></${Field}>
-    ${form.mode === "AUTO" && html`<${Field} label="Done when" hint="A text that the orchestrator judges by, or validator:NAME"><input value=${form.doneWhen} onInput=${(event) => set({ ...form, doneWhen: event.target.value })} /></${Field}>`}
-    ${form.nodes.map((one, index) => html`<${NodeFields} key=${index} one=${one} change=${node(index)} providers=${providers} roles=${roles} />`)}
+    <${Field} label="Pattern">
+      <select value=${form.pattern} onChange=${(event) => set({ ...form, ...formOf(event.target.value, first) })}>
+      ${Object.entries(PATTERNS).map(([key, one]) => html`<option value=${key}>${one.title}</option>`)}</select></${Field}>
+    <${Field} label="Label"><input value=${form.label} onInput=${(event) => set({ ...form, label: event.target.value })}
+      placeholder="What it is about" /></${Field}>
+    ${form.mode === "AUTO" && html`<${Field} label="Done when" hint="A text that the orchestrator judges by, or validator:NAME">
+      <input value=${form.doneWhen} onInput=${(event) => set({ ...form, doneWhen: event.target.value })} /></${Field}>`}
+    ${form.nodes.map((one, index) =>
+      html`<${NodeFields} key=${index} one=${one} change=${node(index)} providers=${providers} roles=${roles} />`)}
     <p class="muted">${form.edges.map((edge) => `${edge.from} → ${edge.to}`).join(", ")}</p>
     <p><${Act} kind="primary" act=${make} disabled=${!isWhole}>Create the run</${Act}></p>
-    <details><summary>In a terminal</summary><div class="commands">${lines.map((line) => html`<code key=${line}>${line}</code>`)}</div><p><${Copy} text=${() => lines.join("\n")} label="Copy the commands" /></p></details>
+    <details><summary>In a terminal</summary>
+      <div class="commands">${lines.map((line) => html`<code key=${line}>${line}</code>`)}</div>
+      <p><${Copy} text=${() => lines.join("\n")} label="Copy the commands" /></p></details>
     <p class="muted small">A runner takes the turns: <${Command} line="aynig run --watch" /></p>
   </form>`;
 }
 
-const nodeFields = ({ alias, role, provider, permissions }) => ({ label: alias, alias, roleTemplate: role, provider, permissions: { cliPermissionsMode: permissions } });
+const nodeFields = ({ alias, role, provider, permissions }) =>
+  ({ label: alias, alias, roleTemplate: role, provider, permissions: { cliPermissionsMode: permissions } });
 
 function NodeFields({ one, change, providers, roles }) {
   const set = (field) => (event) => change({ [field]: event.target.value });
   const chosen = providers.find((provider) => provider.name === one.provider);
-  const warning = chosen?.reason ? `It cannot be used on this host: ${chosen.reason}` : chosen?.protocol === "text" && one.permissions === "gated" ? "A provider with the protocol text cannot ask." : "";
+  const cannotAsk = chosen?.protocol === "text" && one.permissions === "gated";
+  const warning = chosen?.reason ? `It cannot be used on this host: ${chosen.reason}`
+    : cannotAsk ? "A provider with the protocol text cannot ask." : "";
   return html`<fieldset class="node-form"><legend>${one.alias || "Node"}</legend><div class="form-grid">
-      <${Field} label="Alias"><input value=${one.alias} onInput=${set("alias")} pattern="[a-z0-9][a-z0-9-]*" maxlength="32" /></${Field}>
-      <${Field} label="Role"><select value=${one.role} onChange=${set("role")}>${roles.map((role) => html`<option>${role}</option>`)}</select></${Field}>
-      <${Field} label="Provider"><select value=${one.provider} onChange=${set("provider")}>${providers.map((provider) => html`<option value=${provider.name}>${provider.name}${provider.reason ? " (not usable here)" : ""}</option>`)}</select></${Field}>
-      <${Field} label="Its tools"><select value=${one.permissions} onChange=${set("permissions")}><option value="gated">a person is asked</option><option value="skip">are not asked for</option></select></${Field}></div>
+      <${Field} label="Alias"><input value=${one.alias} onInput=${set("alias")} pattern="[a-z0-9][a-z0-9-]*"
+        maxlength="32" /></${Field}>
+      <${Field} label="Role"><select value=${one.role} onChange=${set("role")}>${roles.map((role) =>
+        html`<option>${role}</option>`)}</select></${Field}>
+      <${Field} label="Provider">
+        <select value=${one.provider} onChange=${set("provider")}>${providers.map((provider) =>
+        html`<option value=${provider.name}>
+        ${provider.name}${provider.reason ? " (not usable here)" : ""}</option>`)}</select></${Field}>
+      <${Field} label="Its tools">
+        <select value=${one.permissions} onChange=${set("permissions")}><option value="gated">a person is asked</option>
+        <option value="skip">are not asked for</option></select></${Field}></div>
     ${warning && html`<p class="hint">${warning}</p>`}
-    ${"prompt" in one && html`<${Field} label="First message"><textarea rows="2" value=${one.prompt} onInput=${set("prompt")}></textarea></${Field}>`}</fieldset>`;
+    ${"prompt" in one && html`<${Field} label="First message">
+      <textarea rows="2" value=${one.prompt} onInput=${set("prompt")}></textarea></${Field}>`}</fieldset>`;
 }
 
 /** Adds a node to a run. */
@@ -88,16 +113,18 @@ export function NodeForm({ run, onDone }) {
   if (error) return html`<${Fault} error=${error} />`;
   if (!value) return html`<${Loading} what="providers and roles" />`;
   const whole = { ...one, provider: one.provider || usable(value.providers)[0]?.name || value.providers[0]?.name || "" };
-  const line = `aynig orch node add ${run.slug} ${quoted(one.alias || "ALIAS")} --role ${quoted(one.role)} --provider ${quoted(whole.provider)} --permissions ${one.permissions}`;
+  const line = command.addNode(run.slug, whole);
   return html`<${NodeFields} one=${whole} change=${(fields) => set({ ...whole, ...fields })} ...${value} />
-    <p><${Act} kind="primary" act=${() => api.addNode(run.id, nodeFields(whole))} line=${line} disabled=${!one.alias} onDone=${onDone}>Add the node</${Act}></p>`;
+    <p><${Act} kind="primary" act=${() => api.addNode(run.id, nodeFields(whole))} line=${line} disabled=${!one.alias}
+      onDone=${onDone}>Add the node</${Act}></p>`;
 }
 
 function NewFlow() {
   const { value, error } = useFetched(api.flows, "flows");
   if (error) return html`<${Fault} error=${error} />`;
   if (!value) return html`<${Loading} what="flows" />`;
-  if (!value.flows.length) return html`<p class="muted">The repository has no flow. A flow is a YAML file; this checks one:</p><${Command} line="aynig flow check FILE" />`;
+  if (!value.flows.length) return html`<p class="muted">The repository has no flow. A flow is a YAML file; this checks one:</p>
+    <${Command} line="aynig flow check FILE" />`;
   return html`<${FlowForm} flows=${value.flows} commit=${value.commit} />`;
 }
 
@@ -106,17 +133,27 @@ function FlowForm({ flows, commit }) {
   const flow = flows.find((one) => one.path === form.path);
   const values = Object.fromEntries(flow.inputs.map((one) => [one.name, form.inputs[one.name] ?? one.default ?? ""]));
   const missing = flow.inputs.some((one) => one.required && !values[one.name].trim());
-  const line = ["aynig flow start", quoted(form.path), ...Object.entries(values).filter(([, value]) => value).map(([name, value]) => `--input ${quoted(`${name}=${value}`)}`),
+  const line = ["aynig flow start", quoted(form.path),
+    ...Object.entries(values).filter(([, value]) => value).map(([name, value]) => `--input ${quoted(`${name}=${value}`)}`),
     ...(form.label ? ["--label", quoted(form.label)] : []), ...(form.base ? ["--base", quoted(form.base)] : [])].join(" ");
   const start = async () => {
-    const { run } = await api.startFlow({ path: form.path, commit, inputs: values, ...(form.label && { label: form.label }), ...(form.base && { base: form.base }) });
+    const { run } = await api.startFlow({ path: form.path, commit, inputs: values, ...(form.label && { label: form.label }),
+      ...(form.base && { base: form.base }) });
     go(runPath(run.id));
   };
   return html`<form onSubmit=${(event) => event.preventDefault()}>
-    <${Field} label="Flow"><select value=${form.path} onChange=${(event) => set({ ...form, path: event.target.value, inputs: {} })}>${flows.map((one) => html`<option value=${one.path}>${one.path}: ${one.workflowId}</option>`)}</select></${Field}>
+    <${Field} label="Flow"><select value=${form.path}
+      onChange=${(event) => set({ ...form, path: event.target.value, inputs: {} })}>
+      ${flows.map((one) => html`<option value=${one.path}>${one.path}: ${one.workflowId}</option>`)}</select></${Field}>
     <p class="muted">${flow.description}</p>${flow.fault && html`<p class="fault">${flow.fault}</p>`}
-    ${flow.inputs.map((one) => html`<${Field} key=${one.name} label=${one.name + (one.required ? "" : " (optional)")} hint=${one.description}><textarea rows="3" required=${one.required} value=${values[one.name]} onInput=${(event) => set({ ...form, inputs: { ...form.inputs, [one.name]: event.target.value } })}></textarea></${Field}>`)}
-    <${Field} label="Label"><input value=${form.label} onInput=${(event) => set({ ...form, label: event.target.value })} /></${Field}>
-    <${Field} label="Base" hint="A branch or commit; HEAD if it is empty"><input value=${form.base} onInput=${(event) => set({ ...form, base: event.target.value })} /></${Field}>
-    <p><${Act} kind="primary" act=${start} line=${line} disabled=${missing || Boolean(flow.fault)}>Start the flow</${Act}></p></form>`;
+    ${flow.inputs.map((one) =>
+      html`<${Field} key=${one.name} label=${one.name + (one.required ? "" : " (optional)")} hint=${one.description}>
+      <textarea rows="3" required=${one.required} value=${values[one.name]}
+      onInput=${(event) => set({ ...form, inputs: { ...form.inputs, [one.name]: event.target.value } })}></textarea></${Field}>`)}
+    <${Field} label="Label"><input value=${form.label}
+      onInput=${(event) => set({ ...form, label: event.target.value })} /></${Field}>
+    <${Field} label="Base" hint="A branch or commit; HEAD if it is empty">
+      <input value=${form.base} onInput=${(event) => set({ ...form, base: event.target.value })} /></${Field}>
+    <p><${Act} kind="primary" act=${start} line=${line}
+      disabled=${missing || Boolean(flow.fault)}>Start the flow</${Act}></p></form>`;
 }

@@ -23,7 +23,8 @@ export function parsePatch(text) {
       hunk = undefined;
     } else if (start && file) {
       const [, oldStart, oldLines = "1", newStart, newLines = "1", header] = start;
-      hunk = { header, oldStart: Number(oldStart), oldLines: Number(oldLines), newStart: Number(newStart), newLines: Number(newLines), lines: [] };
+      hunk = { header, oldStart: Number(oldStart), oldLines: Number(oldLines), newStart: Number(newStart),
+        newLines: Number(newLines), lines: [] };
       file.hunks.push(hunk);
     } else if (hunk && /^[ +\-\\]/.test(line)) hunk.lines.push(line);
     else if (file && line.startsWith("new file")) file.status = "added";
@@ -40,8 +41,10 @@ const countOf = (file, mark) => file.hunks.reduce((sum, hunk) => sum + hunk.line
 export function Files({ files, name }) {
   if (!files.length) return html`<${Empty}>No file differs.</${Empty}>`;
   const sum = (mark) => files.reduce((all, file) => all + countOf(file, mark), 0);
-  return html`<div class="diff"><p class="muted">${plural(files.length, "file")}, ${plural(sum("+"), "line")} added, ${plural(sum("-"), "line")} removed</p>
-    ${files.map((file, index) => html`<${File} key=${file.path} file=${file} name=${name} isOpen=${index < MOST_OPEN} />`)}</div>`;
+  return html`<div class="diff">
+    <p class="muted">${plural(files.length, "file")}, ${plural(sum("+"), "line")} added, ${plural(sum("-"), "line")} removed</p>
+    ${files.map((file, index) =>
+      html`<${File} key=${file.path} file=${file} name=${name} isOpen=${index < MOST_OPEN} />`)}</div>`;
 }
 
 function File({ file, name, isOpen }) {
@@ -56,17 +59,21 @@ function File({ file, name, isOpen }) {
   };
   return html`<details class="file" open=${open} onToggle=${(event) => toggle(event.target.open)}>
     <summary><span class="path">${file.old && html`<s>${file.old}</s> → `}${file.path}</span>
-      <span class="badge">${file.status}</span><span class="plus">+${countOf(file, "+")}</span> <span class="minus">−${countOf(file, "-")}</span></summary>
+      <span class="badge">${file.status}</span>
+        <span class="plus">+${countOf(file, "+")}</span> <span class="minus">−${countOf(file, "-")}</span></summary>
     ${name && html`<label class="seen"><input type="checkbox" checked=${seen} onChange=${mark} /> Seen</label>`}
-    ${open && (file.binary ? html`<p class="muted pad">A binary file.</p>` : file.hunks.map((hunk) => html`<${Hunk} hunk=${hunk} />`))}
+    ${open && (file.binary ? html`<p class="muted pad">A binary file.</p>`
+      : file.hunks.map((hunk) => html`<${Hunk} hunk=${hunk} />`))}
   </details>`;
 }
 
 /** Enough to notice that a file has changed since it was seen. */
-const digest = (file) => `${file.status} ${countOf(file, "+")} ${countOf(file, "-")} ${file.hunks.map((hunk) => hunk.newStart).join(",")}`;
+const digest = (file) =>
+  `${file.status} ${countOf(file, "+")} ${countOf(file, "-")} ${file.hunks.map((hunk) => hunk.newStart).join(",")}`;
 
 function Hunk({ hunk }) {
-  return html`<div class="hunk"><p class="hunk-head">@@ −${hunk.oldStart},${hunk.oldLines} +${hunk.newStart},${hunk.newLines} @@ ${hunk.header}</p>
+  return html`<div class="hunk">
+    <p class="hunk-head">@@ −${hunk.oldStart},${hunk.oldLines} +${hunk.newStart},${hunk.newLines} @@ ${hunk.header}</p>
     <${Lines} lines=${hunk.lines} old=${hunk.oldStart} at=${hunk.newStart} /></div>`;
 }
 
@@ -79,14 +86,20 @@ export function Lines({ lines, old = 1, at = 1 }) {
   let [left, right] = [old, at];
   for (const line of lines) {
     const mark = line[0];
-    numbered.push({ mark, text: line.slice(1), left: mark === "+" || mark === "\\" ? "" : left++, right: mark === "-" || mark === "\\" ? "" : right++ });
+    numbered.push({ mark, text: line.slice(1), left: mark === "+" || mark === "\\" ? "" : left++, right: mark === "-"
+      || mark === "\\" ? "" : right++ });
   }
   const marked = lines.length <= MOST_MARKED ? words(numbered) : numbered;
-  return html`<div class="lines" role="group" tabindex="0" aria-label="Changed lines"><table><tbody>${marked.slice(0, shown).map((line, index) => html`
+  return html`<div class="lines" role="group" tabindex="0" aria-label="Changed lines">
+    <table><tbody>${marked.slice(0, shown).map((line, index) => html`
     <tr key=${index} class=${{ "+": "added", "-": "removed", "\\": "muted" }[line.mark] ?? ""}>
-      <td class="number">${line.left}</td><td class="number">${line.right}</td><td class="mark"><span class="unseen">${WORDS[line.mark] ?? ""}</span><span aria-hidden="true">${line.mark}</span></td>
-      <td class="text">${line.parts ? line.parts.map((part) => (part.is ? html`<mark>${part.value}</mark>` : part.value)) : line.text.slice(0, 2_000)}</td></tr>`)}
-  </tbody></table>${marked.length > shown && html`<button type="button" class="quiet" onClick=${() => show(shown + PART)}>Show ${marked.length - shown} more lines</button>`}</div>`;
+      <td class="number">${line.left}</td><td class="number">${line.right}</td>
+        <td class="mark"><span class="unseen">${WORDS[line.mark] ?? ""}</span><span aria-hidden="true">${line.mark}</span></td>
+      <td class="text">${line.parts ? line.parts.map((part) => (part.is ? html`<mark>${part.value}</mark>` : part.value))
+        : line.text.slice(0, 2_000)}</td></tr>`)}
+  </tbody></table>${marked.length > shown
+    && html`<button type="button" class="quiet"
+    onClick=${() => show(shown + PART)}>Show ${marked.length - shown} more lines</button>`}</div>`;
 }
 
 /** Marks the words that differ between removed lines and the added lines that follow them, one by one. */
@@ -103,7 +116,8 @@ function words(lines) {
         const [one, other] = [out[at + i], out[at + removed + i]];
         if (one.text.length + other.text.length > 1_000) continue;
         const parts = diffWordsWithSpace(one.text, other.text);
-        const side = (key) => parts.filter((part) => !part[key === "removed" ? "added" : "removed"]).map((part) => ({ value: part.value, is: part[key] }));
+        const side = (key) => parts.filter((part) => !part[key === "removed" ? "added"
+          : "removed"]).map((part) => ({ value: part.value, is: part[key] }));
         out[at + i] = { ...one, parts: side("removed") };
         out[at + removed + i] = { ...other, parts: side("added") };
       }

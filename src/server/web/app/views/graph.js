@@ -43,7 +43,8 @@ export function Graph() {
   const [error, fail] = useState(null);
   useEffect(() => {
     let isCurrent = true;
-    layOut(groups.map((one) => one.id), edges.map((one) => [one.from, one.to])).then((positions) => isCurrent && setLaid(positions));
+    layOut(groups.map((one) => one.id), edges.map((one) => [one.from, one.to])).then((positions) => isCurrent
+      && setLaid(positions));
     return () => { isCurrent = false; };
   }, [topology]);
   const [moved, setMoved] = useState({});
@@ -55,26 +56,41 @@ export function Graph() {
     const { kept: known, moved: own, folds: isFolded } = latest.current;
     if (isFolded) return;
     const positions = { ...known, ...own, [id]: position };
-    api.patchRun(run.id, { layout: { positions, viewport: { x: 0, y: 0, zoom: 1 }, updatedAt: new Date().toISOString() } }).then(() => fail(null), fail);
+    api.patchRun(run.id, { layout: { positions, viewport: { x: 0, y: 0, zoom: 1 },
+      updatedAt: new Date().toISOString() } }).then(() => fail(null), fail);
   }, [run.id]);
   if (!nodes.length) return html`<${Empty}>The run has no nodes yet.</${Empty}>`;
   if (!laid) return html`<${Loading} what="the layout" />`;
   const at = (id) => moved[id] ?? kept[id] ?? laid[id] ?? { x: 0, y: 0 };
-  const [right, bottom] = groups.reduce(([x, y], { id }) => [Math.max(x, at(id).x + WIDTH), Math.max(y, at(id).y + HEIGHT)], [0, 0]);
-  return html`<div class="graph-tools"><span class="muted">${plural(nodes.length, "node")}, ${plural(Object.keys(run.edges).length, "edge")}</span>
-      ${nodes.length > LARGE && html`<button type="button" aria-pressed=${folds} onClick=${() => setFolds(!folds)}>Fold parallel nodes</button>`}
+  const [right, bottom] = groups.reduce(([x, y], { id }) => [Math.max(x, at(id).x + WIDTH), Math.max(y, at(id).y + HEIGHT)],
+    [0, 0]);
+  return html`<div class="graph-tools">
+    <span class="muted">${plural(nodes.length, "node")}, ${plural(Object.keys(run.edges).length, "edge")}</span>
+      ${nodes.length > LARGE && html`<button type="button" aria-pressed=${folds}
+        onClick=${() => setFolds(!folds)}>Fold parallel nodes</button>`}
       <span class="muted small">Drag a card, or move it with Alt and the arrow keys.</span></div>
     ${error && html`<${Fault} error=${error} />`}
-    <div class="graph" role="region" aria-label="Graph of nodes" tabindex="0"><div class="graph-all" style=${{ width: `${right + 24}px`, height: `${bottom + 24}px` }}>
-      <svg width=${right} height=${bottom} aria-hidden="true"><defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse"><path d="M0 0 L8 4 L0 8 Z" /></marker></defs>
-        ${edges.map((one) => html`<path key=${one.id} d=${curve(at(one.from), at(one.to))} marker-end="url(#arrow)" marker-start=${one.both ? "url(#arrow)" : undefined}
-          stroke-dasharray=${one.edge.type === "report" ? "5 4" : undefined} class=${isPassed(passed, one.edge) ? "passed" : ""} />`)}</svg>
-      ${groups.map((group) => html`<${Card} key=${group.id} ...${shownOf(group)} at=${at(group.id)} move=${move} keep=${keep} />`)}
+    <div class="graph" role="region" aria-label="Graph of nodes" tabindex="0">
+      <div class="graph-all" style=${{ width: `${right + 24}px`, height: `${bottom + 24}px` }}>
+      <svg width=${right} height=${bottom} aria-hidden="true">
+        <defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse">
+        <path d="M0 0 L8 4 L0 8 Z" /></marker></defs>
+        ${edges.map((one) => html`<path key=${one.id} d=${curve(at(one.from), at(one.to))} marker-end="url(#arrow)"
+          marker-start=${one.both ? "url(#arrow)" : undefined}
+          stroke-dasharray=${one.edge.type === "report" ? "5 4" : undefined}
+            class=${isPassed(passed, one.edge) ? "passed" : ""} />`)}</svg>
+      ${groups.map((group) => html`<${Card} key=${group.id} ...${shownOf(group)} at=${at(group.id)} move=${move}
+        keep=${keep} />`)}
     </div></div>
-    <details><summary>Edges in words</summary><ul>${Object.values(run.edges).map((edge) => html`<li key=${edge.id}>${run.nodes[edge.from]?.alias} ${edge.bidirectional ? "↔" : "→"} ${run.nodes[edge.to]?.alias} <span class="muted">${edge.label}</span></li>`)}</ul></details>`;
+    <details><summary>Edges in words</summary>
+      <ul>${Object.values(run.edges).map((edge) =>
+      html`<li key=${edge.id}>${run.nodes[edge.from]?.alias} ${edge.bidirectional ? "↔"
+      : "→"} ${run.nodes[edge.to]?.alias} <span class="muted">${edge.label}</span></li>`)}</ul></details>`;
 }
 
-const isPassed = (passed, edge) => passed && ((edge.from === passed.from && edge.to === passed.to) || (edge.bidirectional && edge.from === passed.to && edge.to === passed.from));
+const isPassed = (passed, edge) => passed
+  && ((edge.from === passed.from && edge.to === passed.to)
+  || (edge.bidirectional && edge.from === passed.to && edge.to === passed.from));
 
 /** From the border of one card to the border of another, by their nearer sides. */
 function curve(one, other) {
@@ -101,7 +117,8 @@ function shownOf({ members }) {
   const status = ["blocked", "failed", "running", "idle"].find((word) => statuses.includes(word)) ?? "idle";
   const words = count > 1 ? members.map((one) => one.alias).join(", ")
     : view.value.live[node.id]?.summary ?? (firstLine(node.summary, 80) || whyIdle(view.value, node, now.peek()));
-  return { id: node.id, href: nodePath(view.value.run.id, node.id), name: count > 1 ? `${count} × ${node.roleTemplate}` : node.alias, status, words,
+  return { id: node.id, href: nodePath(view.value.run.id, node.id), name: count > 1 ? `${count} × ${node.roleTemplate}`
+    : node.alias, status, words,
     label: count > 1 ? counted(statuses) : status, unread: count > 1 ? 0 : node.inboxCount };
 }
 
@@ -143,9 +160,11 @@ class Card extends Component {
 
   render() {
     const { id, href, name, status, label, words, unread, at, move } = this.props;
-    return html`<div class="graph-node ${status}" style=${{ left: `${at.x}px`, top: `${at.y}px`, height: `${HEIGHT}px` }} onPointerDown=${this.begin}
+    return html`<div class="graph-node ${status}" style=${{ left: `${at.x}px`, top: `${at.y}px`, height: `${HEIGHT}px` }}
+      onPointerDown=${this.begin}
         onPointerMove=${(event) => this.drag && move(id, this.place(event))} onPointerUp=${this.end} onKeyDown=${this.press}>
-      <div class="top-row"><a href=${href}>${name}</a>${unread > 0 && html`<span class="count" title="unread">${unread}<span class="unseen"> unread</span></span>`}</div>
+      <div class="top-row"><a href=${href}>${name}</a>${unread > 0
+        && html`<span class="count" title="unread">${unread}<span class="unseen"> unread</span></span>`}</div>
       <${Status} word=${status} label=${label} /><p>${words}</p></div>`;
   }
 }

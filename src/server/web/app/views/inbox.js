@@ -44,7 +44,8 @@ export function Inbox() {
   };
 
   const current = list?.[index];
-  const actions = { a: () => (doing === "approve" ? box.current.parentElement.querySelector(".primary").click() : begin("approve")), d: () => begin("deny"), e: () => begin("edit") };
+  const actions = { a: () => (doing === "approve" ? box.current.parentElement.querySelector(".primary").click()
+    : begin("approve")), d: () => begin("deny"), e: () => begin("edit") };
   // Two keys may come before an effect: what they do is always what is shown now.
   const does = useRef(null);
   does.current = list?.length ? { j: () => select(index + 1), k: () => select(index - 1), ...(current && actions) } : {};
@@ -69,14 +70,16 @@ export function Inbox() {
       <ol class="inbox-list" ref=${box} aria-label="Requests">${list.map((one, place) => html`<li key=${one.approvalId}>
         <input type="checkbox" aria-label="Tick ${nameOf(one)} of ${one.alias ?? "the flow"}, ${one.label || one.slug}"
           checked=${ticks.has(one.approvalId)} onChange=${() => tick(toggled(ticks, one.approvalId))} />
-        <button type="button" class="inbox-row" aria-current=${place === index ? "true" : undefined} onClick=${() => select(place)}>
+        <button type="button" class="inbox-row" aria-current=${place === index ? "true" : undefined}
+          onClick=${() => select(place)}>
           <b>${nameOf(one)}</b>
           <span class="muted">${one.alias ?? "flow"} · ${one.label || one.slug}</span>
           <${Age} time=${one.requestedAt} />
           ${one.tool.name !== "gate" && html`<code>${callLine(one.tool.args)}</code>`}
         </button></li>`)}</ol>
       ${current ? html`<${Request} key=${chosen} one=${current} doing=${doing} begin=${begin} onAnswered=${answered} />`
-        : html`<div class="card"><p role="status">${chosen && "This request was answered, or is not asked any more."}</p><button type="button" onClick=${() => select(0)}>Show the next one</button></div>`}
+        : html`<div class="card"><p role="status">${chosen && "This request was answered, or is not asked any more."}</p>
+          <button type="button" onClick=${() => select(0)}>Show the next one</button></div>`}
     </div>`}
     ${others.length > 0 && html`<section aria-labelledby="waiting"><h2 id="waiting">Branches that wait for an answer</h2>
       <ul class="cards">${others.map((one) => html`<li key=${one.branch} class="card">
@@ -102,7 +105,9 @@ function Wishes() {
   const on = keys.value === "on";
   return html`<div class="wishes">
     <label><input type="checkbox" checked=${on} onChange=${() => (keys.value = on ? "off" : "on")} /> Keys${" "}
-      <span class="muted">${on ? html`<kbd>j</kbd> <kbd>k</kbd> move · <kbd>a</kbd> approve · <kbd>d</kbd> deny · <kbd>e</kbd> edit` : "off"}</span></label>
+      <span class="muted">${on
+        ? html`<kbd>j</kbd> <kbd>k</kbd> move · <kbd>a</kbd> approve · <kbd>d</kbd> deny · <kbd>e</kbd> edit`
+        : "off"}</span></label>
     <label><input type="checkbox" checked=${notices.value === "on"}
       onChange=${() => (notices.value === "on" ? (notices.value = "off") : wantNotices())} /> Notify me</label>
   </div>`;
@@ -121,8 +126,10 @@ export function Request({ one, doing, begin, onAnswered }) {
         ${one.branch && html` · branch <code>${one.branch}</code>`}${one.cwd && html` · in <code>${one.cwd}</code>`}</p></header>
     ${isGate ? html`<${Gate} args=${tool.args} run=${runId} node=${nodeId} />` : html`<${Args} tool=${tool} />`}
     <${EditDiff} args=${tool.args} />
-    ${one.context && one.context !== tool.args.question && html`<details open><summary>Context</summary><pre tabindex="0">${one.context}</pre></details>`}
-    ${one.consents?.length > 0 && html`<p>${plural(one.consents.length, "person has", "people have")} approved; more are needed.</p>`}
+    ${one.context && one.context !== tool.args.question
+      && html`<details open><summary>Context</summary><pre tabindex="0">${one.context}</pre></details>`}
+    ${one.consents?.length > 0
+      && html`<p>${plural(one.consents.length, "person has", "people have")} approved; more are needed.</p>`}
     <p class="muted">${consequence}</p>
     <${Answer} one=${one} doing=${doing} begin=${begin} onAnswered=${onAnswered} />
   </article>`;
@@ -131,8 +138,11 @@ export function Request({ one, doing, begin, onAnswered }) {
 function Gate({ args, run, node }) {
   const { changes, evidence, head, approvers = [] } = args;
   return html`<dl class="facts">
-    ${evidence && html`<div><dt>Before it</dt><dd>${evidence.step}: ${evidence.outcome}${evidence.evidence && ` (${evidence.evidence})`}</dd></div>`}
-    ${changes && html`<div><dt>Changes</dt><dd>${plural(changes.files, "file")}: ${changes.paths?.join(", ")} · <a href=${nodePath(run, node, "diff")}>read the diff</a></dd></div>`}
+    ${evidence && html`<div><dt>Before it</dt>
+      <dd>${evidence.step}: ${evidence.outcome}${evidence.evidence && ` (${evidence.evidence})`}</dd></div>`}
+    ${changes && html`<div><dt>Changes</dt>
+      <dd>${plural(changes.files,
+      "file")}: ${changes.paths?.join(", ")} · <a href=${nodePath(run, node, "diff")}>read the diff</a></dd></div>`}
     ${head && html`<div><dt>Commit</dt><dd><code>${head.slice(0, 10)}</code></dd></div>`}
     <div><dt>May answer</dt><dd>${approvers.length ? approvers.join(", ") : "everybody"}</dd></div>
   </dl>`;
@@ -157,20 +167,27 @@ function Answer({ one, doing, begin, onAnswered }) {
   const args = parsed(text);
   return html`<div class="answer">
     <div class="row">
-      <button type="button" class="primary" disabled=${state.busy} onClick=${approve} ref=${(button) => doing === "approve" && button?.focus()}>Approve</button>
-      <button type="button" disabled=${state.busy} aria-expanded=${doing === "deny"} onClick=${() => begin(doing === "deny" ? "" : "deny")}>Deny…</button>
-      ${!isGate && html`<button type="button" disabled=${state.busy} aria-expanded=${doing === "edit"} onClick=${() => begin(doing === "edit" ? "" : "edit")}>Edit arguments…</button>`}
+      <button type="button" class="primary" disabled=${state.busy} onClick=${approve}
+        ref=${(button) => doing === "approve" && button?.focus()}>Approve</button>
+      <button type="button" disabled=${state.busy} aria-expanded=${doing === "deny"}
+        onClick=${() => begin(doing === "deny" ? "" : "deny")}>Deny…</button>
+      ${!isGate && html`<button type="button" disabled=${state.busy} aria-expanded=${doing === "edit"}
+        onClick=${() => begin(doing === "edit" ? "" : "edit")}>Edit arguments…</button>`}
       <${Copy} text=${command.approve(one)} label="Copy the command" />
     </div>
-    ${doing === "approve" && html`<p class="hint" role="status">Press <kbd>a</kbd> or <kbd>Enter</kbd> to approve, or <kbd>k</kbd> or <kbd>j</kbd> to leave it.</p>`}
+    ${doing === "approve" && html`<p class="hint"
+      role="status">Press <kbd>a</kbd> or <kbd>Enter</kbd> to approve, or <kbd>k</kbd> or <kbd>j</kbd> to leave it.</p>`}
     ${doing === "deny" && html`<form onSubmit=${(event) => { event.preventDefault(); send({ status: "denied", reason }); }}>
       <label class="field"><span>The reason, which the agent reads</span>
-        <textarea rows="2" required value=${reason} onInput=${(event) => setReason(event.target.value)} ref=${focusOnce}></textarea></label>
+        <textarea rows="2" required value=${reason} onInput=${(event) => setReason(event.target.value)}
+          ref=${focusOnce}></textarea></label>
       <button class="danger" disabled=${state.busy || !reason.trim()}>Deny</button>
       <${Command} line=${command.deny(one, reason)} /></form>`}
-    ${doing === "edit" && !isGate && html`<form onSubmit=${(event) => { event.preventDefault(); send({ status: "modified", modifiedArgs: args }); }}>
+    ${doing === "edit" && !isGate
+      && html`<form onSubmit=${(event) => { event.preventDefault(); send({ status: "modified", modifiedArgs: args }); }}>
       <label class="field"><span>The arguments that are used instead, as JSON</span>
-        <textarea rows="8" class="code" spellcheck="false" value=${text} onInput=${(event) => setText(event.target.value)} ref=${focusOnce}></textarea></label>
+        <textarea rows="8" class="code" spellcheck="false" value=${text} onInput=${(event) => setText(event.target.value)}
+          ref=${focusOnce}></textarea></label>
       ${!args && html`<p class="hint" role="status">This is no JSON object.</p>`}
       <button class="primary" disabled=${state.busy || !args}>Approve with these arguments</button>
       <${Command} line=${args ? command.approve(one, args) : ""} /></form>`}

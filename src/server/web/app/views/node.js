@@ -15,15 +15,19 @@ import { Files, parsePatch } from "./diff.js";
 import { Inspector } from "./inspector.js";
 import { Transcript } from "./transcript.js";
 
+const SHOWN = { transcript: Conversation, diff: Changes, artifacts: Artifacts, prompts: Prompts, log: Log };
+
 export function NodeScreen() {
   const { run } = view.value;
   const node = run.nodes[route.value.node] ?? Object.values(run.nodes).find((one) => one.alias === route.value.node);
-  if (!node) return html`<${Crumbs} run=${run} /><${Title}>No such node</${Title}><${Empty}>It may have been removed. <a href=${runPath(run.id)}>The run</a></${Empty}>`;
+  if (!node) return html`<${Crumbs} run=${run} /><${Title}>No such node</${Title}>
+    <${Empty}>It may have been removed. <a href=${runPath(run.id)}>The run</a></${Empty}>`;
   const tab = route.value.query.get("tab") ?? (run.kind === "flow" ? "diff" : "transcript");
   const artifacts = artifactsOf(run, node);
-  const tabs = [["transcript", "Transcript"], ["diff", "Changes"], ["artifacts", "Artifacts", artifacts.length], ["prompts", "Prompts"],
-    ["log", "Log", view.value.logs[node.id]?.length]].map(([name, text, count]) => [name, nodePath(run.id, node.id, name), text, count]);
-  const Shown = { transcript: Conversation, diff: Changes, artifacts: Artifacts, prompts: Prompts, log: Log }[tab] ?? Conversation;
+  const named = [["transcript", "Transcript"], ["diff", "Changes"], ["artifacts", "Artifacts", artifacts.length],
+    ["prompts", "Prompts"], ["log", "Log", view.value.logs[node.id]?.length]];
+  const tabs = named.map(([name, text, count]) => [name, nodePath(run.id, node.id, name), text, count]);
+  const Shown = SHOWN[tab] ?? Conversation;
   return html`<${Crumbs} run=${run} />
     <div class="heading-row"><${Title}>${node.label || node.alias}</${Title}></div>
     <${Standing} node=${node} />
@@ -33,22 +37,28 @@ export function NodeScreen() {
 }
 
 export function Crumbs({ run }) {
-  return html`<nav class="crumbs" aria-label="Where this is"><a href="/">Runs</a> / <a href=${runPath(run.id)}>${run.label || run.slug}</a></nav>`;
+  return html`<nav class="crumbs" aria-label="Where this is">
+    <a href="/">Runs</a> / <a href=${runPath(run.id)}>${run.label || run.slug}</a></nav>`;
 }
 
 function Standing({ node }) {
   const status = statusOf(view.value, node);
   const live = view.value.live[node.id];
-  const silent = live ? (now.value - Date.parse(live.seenAt)) / 1000 : 0;
+  const took = live && duration((now.value - Date.parse(live.startedAt)) / 1000);
+  const quiet = live ? (now.value - Date.parse(live.seenAt)) / 1000 : 0;
+  const silent = quiet > 30 ? `, silent for ${duration(quiet)}` : "";
   const open = openOf(view.value, node.id);
-  return html`<p class="row"><${Status} word=${status} /><span class="muted">${node.roleTemplate} · ${view.value.run.nodeConfigs[node.id]?.providerName ?? node.provider}</span>
-    ${live && html`<span>${live.waiting ?? live.summary} <span class="muted">for ${duration((now.value - Date.parse(live.startedAt)) / 1000)}${silent > 30 && `, silent for ${duration(silent)}`}</span></span>`}
-    ${open.length > 0 && html`<a href="/inbox?id=${open[0].id}">${plural(open.length, "request waits", "requests wait")} for you</a>`}</p>
+  return html`<p class="row"><${Status} word=${status} />
+    <span class="muted">${node.roleTemplate} · ${view.value.run.nodeConfigs[node.id]?.providerName ?? node.provider}</span>
+    ${live && html`<span>${live.waiting ?? live.summary} <span class="muted">for ${took}${silent}</span></span>`}
+    ${open.length > 0 && html`<a href="/inbox?id=${open[0].id}">
+      ${plural(open.length, "request waits", "requests wait")} for you</a>`}</p>
     ${!live && html`<p class="muted">${whyIdle(view.value, node, now.value)}</p>`}`;
 }
 
 function Conversation({ node }) {
-  if (view.value.run.kind === "flow") return html`<${Empty}>A step of a flow has no conversation. <a href=${nodePath(view.value.run.id, node.id, "artifacts")}>Artifacts</a></${Empty}>`;
+  if (view.value.run.kind === "flow") return html`<${Empty}>A step of a flow has no
+    conversation. <a href=${nodePath(view.value.run.id, node.id, "artifacts")}>Artifacts</a></${Empty}>`;
   return html`<${Transcript} node=${node} /><${Composer} node=${node} />`;
 }
 
@@ -72,15 +82,19 @@ function Changes({ node, artifacts }) {
   const { value, error } = useFetched(async () => (chosen ? parsePatch((await api.artifact(run.id, chosen)).content)
     : (await api.diff(run.id, { node: node.alias })).files), `${chosen} ${workspace?.headSha}`);
   return html`<div class="row"><label class="row"><span class="muted">Changes of</span>
-      <select value=${chosen} onChange=${(event) => choose(event.target.value)}><option value="">all turns, since the base</option>
+      <select value=${chosen} onChange=${(event) => choose(event.target.value)}>
+        <option value="">all turns, since the base</option>
         ${diffs.map((one) => html`<option value=${one.id}>the turn of ${moment(one.createdAt)}</option>`)}</select></label>
       <${Command} line=${command.diff(run, workspace)} /></div>
-    ${error ? html`<${Fault} error=${error} />` : !value ? html`<${Loading} what="changes" />` : html`<${Files} files=${value} name=${`${run.slug}.${node.alias}`} />`}`;
+    ${error ? html`<${Fault} error=${error} />` : !value ? html`<${Loading} what="changes" />`
+      : html`<${Files} files=${value} name=${`${run.slug}.${node.alias}`} />`}`;
 }
 
 function Artifacts({ artifacts }) {
   if (!artifacts.length) return html`<${Empty}>No turn has left anything yet.</${Empty}>`;
-  return html`${byTurn(artifacts).map(([turn, list]) => html`<section key=${turn} class="blocks"><h2 class="minor">${turn ? html`Turn of <${Age} time=${list[0].createdAt} />` : "Of no turn"}</h2>
+  return html`${byTurn(artifacts).map(([turn, list]) =>
+    html`<section key=${turn} class="blocks">
+    <h2 class="minor">${turn ? html`Turn of <${Age} time=${list[0].createdAt} />` : "Of no turn"}</h2>
     ${list.map((one) => html`<${Artifact} key=${one.id} one=${one} />`)}</section>`)}`;
 }
 
@@ -88,9 +102,13 @@ function Artifacts({ artifacts }) {
 function Artifact({ one, isOpen = false }) {
   const [open, toggle] = useState(isOpen);
   const { run } = view.value;
-  return html`<details open=${open} onToggle=${(event) => toggle(event.target.open)}><summary><b>${one.name}</b> <span class="badge">${one.kind}</span> <span class="muted small">${bytes(one.size ?? 0)}</span></summary>
-    <p class="row"><a class="button" href="/api/runs/${run.id}/artifacts/${one.id}?raw=1" download=${one.name}>Download</a><${Command} line=${command.artifact(run, one)} /></p>
-    ${open && (one.available === false ? html`<p class="muted">Its content is on the host ${one.host} alone.</p>` : html`<${Content} one=${one} />`)}</details>`;
+  return html`<details open=${open} onToggle=${(event) => toggle(event.target.open)}>
+    <summary><b>${one.name}</b> <span class="badge">${one.kind}</span> <span class="muted small">
+    ${bytes(one.size ?? 0)}</span></summary>
+    <p class="row"><a class="button" href="/api/runs/${run.id}/artifacts/${one.id}?raw=1" download=${one.name}>Download</a>
+      <${Command} line=${command.artifact(run, one)} /></p>
+    ${open && (one.available === false ? html`<p class="muted">Its content is on the host ${one.host} alone.</p>`
+      : html`<${Content} one=${one} />`)}</details>`;
 }
 
 function Content({ one }) {
@@ -107,10 +125,14 @@ function Prompts({ node, artifacts }) {
   const prompts = artifacts.filter((one) => one.kind === "prompt");
   const system = run.nodeConfigs[node.id]?.customSystemPrompt;
   return html`<p class="muted">What each turn was given, as it was sent.</p>
-    ${system && html`<div class="blocks"><details><summary><b>Text of the role</b> <span class="badge">${node.roleTemplate}</span></summary><${Plain} text=${system} label="Text of the role" /></details></div>`}
+    ${system && html`<div class="blocks">
+      <details><summary><b>Text of the role</b> <span class="badge">${node.roleTemplate}</span></summary>
+      <${Plain} text=${system} label="Text of the role" /></details></div>`}
     ${!prompts.length && html`<${Empty}>No prompt was sent yet.</${Empty}>`}
-    ${byTurn(prompts).map(([turn, list], index) => html`<section key=${turn} class="blocks"><h2 class="minor">Turn of <${Age} time=${list[0].createdAt} /></h2>
-      ${list.map((one) => html`<${Artifact} key=${one.id} one=${one} isOpen=${index === 0 && one.name === "prompt.full.txt"} />`)}</section>`)}`;
+    ${byTurn(prompts).map(([turn, list], index) => html`<section key=${turn} class="blocks">
+      <h2 class="minor">Turn of <${Age} time=${list[0].createdAt} /></h2>
+      ${list.map((one) => html`<${Artifact} key=${one.id} one=${one}
+        isOpen=${index === 0 && one.name === "prompt.full.txt"} />`)}</section>`)}`;
 }
 
 function Log({ node }) {
@@ -118,10 +140,17 @@ function Log({ node }) {
   const [text, search] = useState("");
   const shown = text ? lines.filter((one) => one.line.toLowerCase().includes(text.toLowerCase())) : lines;
   const keyed = folded(shown);
-  return html`<div class="filters"><label><span class="unseen">Search the log</span><input type="search" placeholder="Search the log" value=${text} onInput=${(event) => search(event.target.value)} /></label>
-      <span class="muted">${text ? `${shown.length} of ${plural(lines.length, "line")}` : plural(lines.length, "line")}</span></div>
-    <${VirtualList} items=${keyed} keyOf=${(one) => one.key} estimate=${22} follow=${true} label="Log of ${node.alias}" empty=${html`<${Empty}>${text ? "No line fits." : "Nothing was logged in the events that are loaded. What the program printed is an artifact of its turn."}</${Empty}>`}
-      row=${(one) => html`<div class="log-line"><time datetime=${one.ts}>${moment(one.ts)}</time><span class="source">${one.source}</span><span><${Ansi} line=${one.line} />${one.count > 1 && html` <span class="badge">× ${one.count}</span>`}</span></div>`} />`;
+  return html`<div class="filters">
+    <label><span class="unseen">Search the log</span>
+    <input type="search" placeholder="Search the log" value=${text} onInput=${(event) => search(event.target.value)} /></label>
+      <span class="muted">${text ? `${shown.length} of ${plural(lines.length, "line")}`
+        : plural(lines.length, "line")}</span></div>
+    <${VirtualList} items=${keyed} keyOf=${(one) => one.key} estimate=${22} follow=${true} label="Log of ${node.alias}"
+      empty=${html`<${Empty}>${text ? "No line fits."
+      : "Nothing was logged in the events that are loaded. What the program printed is an artifact of its turn."}</${Empty}>`}
+      row=${(one) => html`<div class="log-line"><time datetime=${one.ts}>${moment(one.ts)}</time>
+        <span class="source">${one.source}</span>
+        <span><${Ansi} line=${one.line} />${one.count > 1 && html` <span class="badge">× ${one.count}</span>`}</span></div>`} />`;
 }
 
 /** Equal lines in a row are one with a count. */

@@ -14,23 +14,36 @@ export function Runs() {
   const list = summaries.value;
   return html`<div class="heading-row"><${Title}>Runs</${Title}><a class="button primary" href="/new">New run</a></div>
     <${Same} line=${command.runs()} />
-    ${needed.value > 0 && html`<a class="banner" href="/inbox"><${Status} word="needs you" /> ${plural(needed.value, "question waits", "questions wait")} in the inbox</a>`}
+    ${needed.value > 0 && html`<a class="banner" href="/inbox">
+      <${Status} word="needs you" /> ${plural(needed.value, "question waits", "questions wait")} in the inbox</a>`}
     <div class="filters" role="search">
-      <label><span class="unseen">Search runs</span><input type="search" placeholder="Search label, id, last words" value=${text} onInput=${(event) => setQuery({ q: event.target.value })} /></label>
+      <label><span class="unseen">Search runs</span>
+        <input type="search" placeholder="Search label, id, last words" value=${text}
+        onInput=${(event) => setQuery({ q: event.target.value })} /></label>
       <div class="chips" role="group" aria-label="Status">${["", ...WORDS].map((word) => html`
-        <button type="button" key=${word} aria-pressed=${status === word} onClick=${() => setQuery({ status: word })}>${word || "all"}</button>`)}</div>
+        <button type="button" key=${word} aria-pressed=${status === word} onClick=${() => setQuery({ status: word })}>
+          ${word || "all"}</button>`)}</div>
     </div>
-    ${!list ? html`<${Loading} what="runs" />` : list.length === 0 ? html`<${Empty} line="aynig orch run create --label TEXT">${status || text ? "No run fits." : "There is no run yet."}</${Empty}>` : html`<${Table} list=${list} />`}
+    ${!list ? html`<${Loading} what="runs" />` : list.length === 0
+      ? html`<${Empty} line="aynig orch run create --label TEXT">
+      ${status || text ? "No run fits." : "There is no run yet."}</${Empty}>` : html`<${Table} list=${list} />`}
     ${moreRuns.value && html`<button type="button" onClick=${loadMoreRuns}>More runs</button>`}`;
 }
 
 function Table({ list }) {
-  return html`<div class="scroll-x"><table class="table runs"><thead><tr><th>Status</th><th>Run</th><th>Last words</th><th class="right">Tokens</th><th class="right">Cost</th><th class="right">Changed</th></tr></thead>
+  return html`<div class="scroll-x">
+    <table class="table runs">
+    <thead><tr><th>Status</th><th>Run</th><th>Last words</th><th class="right">Tokens</th><th class="right">Cost</th>
+    <th class="right">Changed</th></tr></thead>
     <tbody>${list.map((run) => {
       const { word, why } = wordOf(run);
       return html`<tr key=${run.id}><td><${Status} word=${word} title=${why} /><div class="muted small">${why}</div></td>
-        <td><a class="strong" href=${runPath(run.id)}>${run.label || run.slug}</a><div class="muted small"><code>${run.slug}</code> · ${run.kind === "flow" ? html`flow${run.step ? `, at ${run.step}` : ""}` : plural(run.counts?.nodes ?? 0, "node")}${run.kind !== "flow" && run.mode === "AUTO" && " · auto"}</div></td>
+        <td><a class="strong" href=${runPath(run.id)}>${run.label
+          || run.slug}</a><div class="muted small"><code>${run.slug}</code> · ${run.kind === "flow"
+          ? html`flow${run.step ? `, at ${run.step}` : ""}` : plural(run.counts?.nodes ?? 0, "node")}${run.kind !== "flow"
+          && run.mode === "AUTO" && " · auto"}</div></td>
         <td class="words">${firstLine(run.lastWords ?? "", 140)}</td>
-        <td class="right">${tokens(run.usage?.totalTokens)}</td><td class="right">${cost(run.usage?.costUsd)}</td><td class="right nowrap"><${Age} time=${run.updatedAt} /></td></tr>`;
+        <td class="right">${tokens(run.usage?.totalTokens)}</td><td class="right">${cost(run.usage?.costUsd)}</td>
+          <td class="right nowrap"><${Age} time=${run.updatedAt} /></td></tr>`;
     })}</tbody></table></div>`;
 }

@@ -16,7 +16,8 @@ import { NodeScreen } from "./node.js";
 import { RunScreen } from "./run.js";
 import { Runs } from "./runs.js";
 
-const SCREENS = { runs: Runs, inbox: Inbox, new: NewRun, branches: Branches, branch: Branch, run: RunScreen, node: NodeScreen, events: Events };
+const SCREENS = { runs: Runs, inbox: Inbox, new: NewRun, branches: Branches, branch: Branch, run: RunScreen, node: NodeScreen,
+  events: Events };
 const OF_RUN = ["run", "node", "events"];
 
 export function Shell() {
@@ -27,7 +28,8 @@ export function Shell() {
     <header class="top">
       <a class="brand" href="/"><img src="/favicon.svg" alt="" width="20" height="20" />aynig</a>
       <nav aria-label="Screens">
-        <a href="/inbox" aria-current=${at("inbox", ["inbox"])}>Inbox${needed.value > 0 && html` <span class="count urgent">${needed.value}</span>`}</a>
+        <a href="/inbox" aria-current=${at("inbox", ["inbox"])}>Inbox${needed.value > 0
+          && html` <span class="count urgent">${needed.value}</span>`}</a>
         <a href="/" aria-current=${at("runs", ["runs", "new", ...OF_RUN])}>Runs</a>
         <a href="/branches" aria-current=${at("branches", ["branches", "branch"])}>Branches</a>
       </nav>
@@ -45,9 +47,11 @@ function Screen() {
   if (session.value === "checking") return html`<${Loading} what="the session" />`;
   if (session.value === "closed") return html`<${Closed} />`;
   const Shown = SCREENS[screen];
-  if (!Shown) return html`<${Title}>Nothing here</${Title}><${Empty}>No screen has this address. <a href="/">All runs</a></${Empty}>`;
+  if (!Shown) return html`<${Title}>Nothing here</${Title}>
+    <${Empty}>No screen has this address. <a href="/">All runs</a></${Empty}>`;
   if (OF_RUN.includes(screen) && !view.value) {
-    return problem.value ? html`<${Title}>Run ${route.value.run}</${Title}><${Fault} error=${problem.value} />` : html`<${Loading} what="the run" />`;
+    return problem.value ? html`<${Title}>Run ${route.value.run}</${Title}><${Fault} error=${problem.value} />`
+      : html`<${Loading} what="the run" />`;
   }
   return html`${problem.value && html`<${Fault} error=${problem.value} />`}<${Shown} />`;
 }
@@ -69,16 +73,19 @@ class Guard extends Component {
 
 function Closed() {
   return html`<${Title}>No session</${Title}>
-    <p>This browser may not read this server yet. A link that opens a session works once, for 60 seconds. This prints a fresh one:</p>
+    <p>This browser may not read this server yet.
+      A link that opens a session works once, for 60 seconds. This prints a fresh one:</p>
     <${Command} line="aynig serve --url" />`;
 }
 
 function Connection() {
   if (session.value !== "open") return null;
   const { state, since } = connection.value;
-  if (state === "live") return html`<span class="connection" title="Changes are shown as they happen"><i class="dot" aria-hidden="true"></i>live</span>`;
+  if (state === "live") return html`<span class="connection" title="Changes are shown as they happen">
+    <i class="dot" aria-hidden="true"></i>live</span>`;
   if (state === "connecting") return html`<span class="connection">connecting…</span>`;
-  return html`<span class="connection stale" role="status">stale since ${ago(new Date(since).toISOString(), now.value).replace(" ago", "")}
+  return html`<span class="connection stale"
+    role="status">stale since ${ago(new Date(since).toISOString(), now.value).replace(" ago", "")}
     <button type="button" class="quiet" onClick=${reconnect}>Reconnect</button></span>`;
 }
 
@@ -91,5 +98,6 @@ function Theme() {
 
 /** The line below a heading with the command that shows the same. */
 export function Same({ line }) {
-  return html`<p class="same"><span>In a terminal:</span> <code>${line}</code><${Copy} text=${line} label="Copy the command" /></p>`;
+  return html`<p class="same"><span>In a terminal:</span> <code>${line}</code>
+    <${Copy} text=${line} label="Copy the command" /></p>`;
 }

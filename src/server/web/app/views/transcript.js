@@ -20,35 +20,46 @@ export function Transcript({ node }) {
     if (items.length < ENOUGH && cursor && !busy) loadOlder();
   }, [items.length, cursor, busy]);
   return html`
-    ${cursor && html`<p class="row small"><${Act} act=${loadOlder} kind="quiet" disabled=${busy}>${busy ? "Loading older events…" : "Load older events"}</${Act}></p>`}
-    <${VirtualList} items=${items} keyOf=${keyOf} row=${(item) => html`<${Item} item=${item} />`} label="Transcript of ${node.alias}" follow=${true}
-      class="transcript" onTop=${loadOlder} empty=${html`<${Empty}>${busy ? "Loading…" : "Nothing was said yet."}</${Empty}>`} />`;
+    ${cursor && html`<p class="row small">
+      <${Act} act=${loadOlder} kind="quiet" disabled=${busy}>${busy ? "Loading older events…"
+      : "Load older events"}</${Act}></p>`}
+    <${VirtualList} items=${items} keyOf=${keyOf} row=${(item) => html`<${Item} item=${item} />`}
+      label="Transcript of ${node.alias}" follow=${true}
+      class="transcript" onTop=${loadOlder}
+        empty=${html`<${Empty}>${busy ? "Loading…" : "Nothing was said yet."}</${Empty}>`} />`;
 }
 
 const keyOf = (item) => item.kind + item.key;
 
-const KINDS = { user: User, assistant: Assistant, thinking: Thinking, tool: Tool, handoff: Handoff, notice: Notice, approval: Approval, turn: Turn };
+const KINDS = { user: User, assistant: Assistant, thinking: Thinking, tool: Tool, handoff: Handoff, notice: Notice,
+  approval: Approval, turn: Turn };
 
 function Item({ item }) {
   return html`<${KINDS[item.kind]} item=${item} />`;
 }
 
 function Head({ item, name, children }) {
-  return html`<div class="item-head"><b>${name}</b>${children}<a class="muted" href=${eventsPath(view.value.run.id, item.seq)} title="In the journal">${moment(item.ts)}</a></div>`;
+  return html`<div class="item-head"><b>${name}</b>${children}
+    <a class="muted" href=${eventsPath(view.value.run.id, item.seq)} title="In the journal">${moment(item.ts)}</a></div>`;
 }
 
 function User({ item }) {
-  return html`<div class="item item-user"><${Head} item=${item} name=${who(item.by) || "A person"}>${item.interrupt && html`<span class="badge">interrupts</span>`}</${Head}>
+  return html`<div class="item item-user">
+    <${Head} item=${item} name=${who(item.by) || "A person"}>${item.interrupt
+    && html`<span class="badge">interrupts</span>`}</${Head}>
     <${Plain} text=${item.text} label="Message" /></div>`;
 }
 
 function Assistant({ item }) {
-  return html`<div class="item item-assistant"><${Head} item=${item} name="Agent">${item.status && html`<span class="badge">${item.status}</span>`}</${Head}>
-    <${Markdown} text=${item.text} /><${Whole} item=${item} />${item.open && html`<span class="caret" aria-label="still writing" role="img"></span>`}</div>`;
+  return html`<div class="item item-assistant">
+    <${Head} item=${item} name="Agent">${item.status && html`<span class="badge">${item.status}</span>`}</${Head}>
+    <${Markdown} text=${item.text} /><${Whole} item=${item} />
+      ${item.open && html`<span class="caret" aria-label="still writing" role="img"></span>`}</div>`;
 }
 
 function Thinking({ item }) {
-  return html`<div class="item item-thinking"><details><summary>Thinking${item.open && "…"} <span class="line">${firstLine(item.text, 120)}</span></summary>
+  return html`<div class="item item-thinking">
+    <details><summary>Thinking${item.open && "…"} <span class="line">${firstLine(item.text, 120)}</span></summary>
     <${Plain} text=${item.text} label="Thinking" /><${Whole} item=${item} /></details></div>`;
 }
 
@@ -58,7 +69,8 @@ function Tool({ item }) {
   const { name, args, state, output, error, startedAt, endedAt } = item;
   const took = startedAt && endedAt ? duration((Date.parse(endedAt) - Date.parse(startedAt)) / 1000) : "";
   return html`<div class="item item-tool"><details>
-    <summary><b>${name}</b> <span class="line">${callLine(args)}</span> ${took && took !== "0 s" && html`<span class="muted small">${took}</span>`}<${Status} word=${TOOL_WORDS[state]} /></summary>
+    <summary><b>${name}</b> <span class="line">${callLine(args)}</span> ${took && took !== "0 s"
+      && html`<span class="muted small">${took}</span>`}<${Status} word=${TOOL_WORDS[state]} /></summary>
     <${Args} tool=${item} /><${EditDiff} args=${args} />
     ${output !== undefined && html`<p class="muted small">Result</p><${Plain} text=${output} label="Result" />`}
     ${error && html`<p class="fault">${error}</p>`}<${Whole} item=${item} />
@@ -89,24 +101,30 @@ function Handoff({ item }) {
   const { message, structured, artifacts = [], status, response } = item.payload;
   const other = run.nodes[item.other];
   const name = other ? html`<a href=${nodePath(run.id, other.id)}>${other.alias}</a>` : "a removed node";
-  return html`<div class="item item-handoff"><${Head} item=${item} name=${item.way === "out" ? html`Handed to ${name}` : html`Handed over by ${name}`}>
+  return html`<div class="item item-handoff">
+    <${Head} item=${item} name=${item.way === "out" ? html`Handed to ${name}` : html`Handed over by ${name}`}>
       ${status && html`<${Status} word=${status.ok ? "ok" : "failed"} title=${status.reason} />`}
       ${response?.expectation === "required" && html`<span class="badge">an answer is required</span>`}</${Head}>
     <${Plain} text=${message} label="Hand-off" />
-    ${structured && html`<details><summary>Data</summary><${Plain} text=${JSON.stringify(structured, null, 2)} label="Data" /></details>`}
-    ${artifacts.length > 0 && html`<p class="muted small">With ${artifacts.map((one) => html`<code>${one.ref}</code> `)}</p>`}</div>`;
+    ${structured && html`<details><summary>Data</summary>
+      <${Plain} text=${JSON.stringify(structured, null, 2)} label="Data" /></details>`}
+    ${artifacts.length > 0 && html`<p class="muted small">With ${artifacts.map((one) =>
+      html`<code>${one.ref}</code> `)}</p>`}</div>`;
 }
 
 function Notice({ item }) {
-  return html`<div class="item item-notice"><${Head} item=${item} name="aynig"><span class="badge">${item.about}</span></${Head}><${Plain} text=${item.text} label="Notice" /></div>`;
+  return html`<div class="item item-notice"><${Head} item=${item} name="aynig"><span class="badge">${item.about}</span></${Head}>
+    <${Plain} text=${item.text} label="Notice" /></div>`;
 }
 
-const ANSWERS = { approved: "approved", denied: "denied", modified: "approved with other arguments", expired: "expired", withdrawn: "withdrawn" };
+const ANSWERS = { approved: "approved", denied: "denied", modified: "approved with other arguments", expired: "expired",
+  withdrawn: "withdrawn" };
 
 function Approval({ item }) {
   const { tool, context, resolution } = item;
   return html`<div class="item item-approval"><${Head} item=${item} name="Asks for ${tool.name}">
-      ${resolution ? html`<span>${ANSWERS[resolution.status]} by ${who(item.by)}</span>` : html`<a href="/inbox?id=${item.key}"><${Status} word="needs you" label="answer it" /></a>`}</${Head}>
+      ${resolution ? html`<span>${ANSWERS[resolution.status]} by ${who(item.by)}</span>`
+        : html`<a href="/inbox?id=${item.key}"><${Status} word="needs you" label="answer it" /></a>`}</${Head}>
     <p><code>${callLine(tool.args)}</code></p>
     ${resolution?.reason && html`<p>Reason: ${resolution.reason}</p>`}
     ${resolution?.modifiedArgs && html`<${Args} tool=${{ args: resolution.modifiedArgs }} />`}
@@ -116,7 +134,9 @@ function Approval({ item }) {
 function Turn({ item }) {
   const { status, number, detail, startedAt, endedAt, spent, consumed } = item;
   const took = startedAt && endedAt ? `took ${duration((Date.parse(endedAt) - Date.parse(startedAt)) / 1000)}` : "";
-  return html`<div class="item-turn"><${Status} word=${status} /><span>Turn${number ? ` ${number}` : ""}</span><span>${took}</span>
-    ${consumed && html`<span>read ${plural(consumed.length, "item")}</span>`}<span>${cost(spent?.usage?.costUsd)}</span><span>${moment(item.ts)}</span>
+  return html`<div class="item-turn"><${Status} word=${status} /><span>Turn${number ? ` ${number}` : ""}</span>
+    <span>${took}</span>
+    ${consumed && html`<span>read ${plural(consumed.length, "item")}</span>`}<span>${cost(spent?.usage?.costUsd)}</span>
+      <span>${moment(item.ts)}</span>
     ${detail && html`<span class="detail">${detail}</span>`}</div>`;
 }

@@ -10,10 +10,12 @@ export const commandsIn = (text = "") => [...(text ?? "").matchAll(/`(aynig [^`]
 export function Waits({ one }) {
   const { branch, asked, subject, waitsFor, answers, date } = one;
   // A driver of a run names its own commands; it is not answered by a state.
-  const named = commandsIn(waitsFor).length ? commandsIn(waitsFor) : commandsIn(one.note).filter((line) => !line.startsWith("aynig answer"));
+  const named = commandsIn(waitsFor).length ? commandsIn(waitsFor)
+    : commandsIn(one.note).filter((line) => !line.startsWith("aynig answer"));
   const lines = named.length ? named : (answers ?? ["STATE"]).map((state) => command.answer(branch, state));
   return html`<p>${asked ?? subject}</p>
-    <p class="muted">${waitsFor && html`It waits for ${named.length ? waitsFor.replaceAll("`", "") : waitsFor} `}since <${Age} time=${date} />.
+    <p class="muted">${waitsFor
+      && html`It waits for ${named.length ? waitsFor.replaceAll("`", "") : waitsFor} `}since <${Age} time=${date} />.
       ${!named.length && (answers ? " It takes one of these answers." : " It takes any state as an answer.")}</p>
     <ul class="plain-list">${lines.map((line) => html`<li key=${line}><${Command} line=${line} /></li>`)}</ul>
     ${!named.length && html`<p class="small muted">The whole request: <${Command} line=${command.request(branch)} /></p>`}`;

@@ -20,9 +20,11 @@ export function RollBack({ run, node }) {
   const act = async () => set(await api.steer(run.id, "rollback", node ? { node: node.alias } : {}));
   const close = () => { toggle(false); set(null); };
   return html`<button type="button" aria-haspopup="dialog" onClick=${() => toggle(true)}>Roll back…</button>
-    ${open && html`<${Dialog} title=${node ? `Put back the work of ${node.alias}?` : "Put back the work of this flow?"} onClose=${close}>
+    ${open && html`<${Dialog} title=${node ? `Put back the work of ${node.alias}?` : "Put back the work of this flow?"}
+      onClose=${close}>
       ${done ? html`<${Done} done=${done} />` : html`
-        <p>The branch <code>${workspace.branchName}</code> and its files go back to the base <code>${workspace.baseSha.slice(0, 10)}</code>.
+        <p>The branch <code>${workspace.branchName}</code> and its files go back to the base <code>
+          ${workspace.baseSha.slice(0, 10)}</code>.
           ${!node && " The run is paused."}</p>
         <p>The work is kept under a rescue ref, and can be brought back.</p>
         <p class="row"><${Act} kind="danger" act=${act} line=${command.rollback(run, node)}>Put it back</${Act}>
@@ -49,19 +51,23 @@ export function Publish({ run }) {
   const fields = { ...(!isOnly && { node: form.node }), ...(form.into.trim() && { into: form.into.trim() }),
     ...(form.squash && { squash: true }), ...(form.draft && { draft: true }) };
   return html`<div class="form-grid">
-      <${Field} label="Work of"><select value=${form.node} onChange=${change("node")}>${names.map((name) => html`<option>${name}</option>`)}</select></${Field}>
+      <${Field} label="Work of">
+        <select value=${form.node} onChange=${change("node")}>
+        ${names.map((name) => html`<option>${name}</option>`)}</select></${Field}>
       <${Field} label="Into the branch" hint="The branch that the work began from, if it is empty">
         <input value=${form.into} onInput=${change("into")} autocomplete="off" spellcheck="false" /></${Field}></div>
     <p class="row"><label><input type="checkbox" checked=${form.squash} onChange=${change("squash")} /> As one commit</label>
       <label><input type="checkbox" checked=${form.draft} onChange=${change("draft")} /> As a draft</label></p>
-    <p><${Act} act=${async () => tell(await api.steer(run.id, "publish", fields))} line=${command.publish(run, fields)}>Publish the work</${Act}></p>
+    <p><${Act} act=${async () => tell(await api.steer(run.id, "publish", fields))}
+      line=${command.publish(run, fields)}>Publish the work</${Act}></p>
     ${done && html`<${Published} done=${done} />`}`;
 }
 
 function Published({ done }) {
   const { branch, remote, base, pushed, proposal, compareUrl, notes = [] } = done;
   const url = proposal?.url ?? compareUrl;
-  return html`<p role="status">${pushed ? "Published" : "It was published before"} as <code>${branch}</code> on <code>${remote}</code>,
+  return html`<p role="status">
+    ${pushed ? "Published" : "It was published before"} as <code>${branch}</code> on <code>${remote}</code>,
       to be merged into <code>${base}</code>.</p>
     ${/^https?:/.test(url ?? "") && html`<p><a href=${url} target="_blank" rel="noopener noreferrer">
       ${proposal ? "The proposal" : "Propose it"}</a></p>`}
