@@ -22,31 +22,133 @@ check("a link opens a session once; without one the page says how to get it", as
   await context.close();
 });
 
-check("opening each screen writes nothing", async () => {
+/** Each screen, and each of its tabs. */
+async function screens() {
   const node = await bench.node("The greeting", "ada");
-  for (const path of ["/", "/inbox", "/new", "/new?kind=flow", "/branches", run("The greeting"), `${run("The greeting")}?view=timeline`, run("greeting"), node, `${node}?tab=diff`, `${run("The greeting")}/events`]) {
-    const page = await bench.open(path);
-    await page.waitForTimeout(500);
+  return ["/", "/inbox", "/new", "/new?kind=flow", "/branches?runs=1", "/branches/release", run("The greeting"),
+    `${run("A team")}?view=table`, `${run("Round and round")}?view=timeline`, run("greeting"), node, `${node}?tab=diff`,
+    `${node}?tab=artifacts`, `${node}?tab=prompts`, `${node}?tab=log`, `${run("The greeting")}/events`,
+    `${run("The greeting")}/events?at=100`];
+}
+
+check("opening each screen writes nothing", async () => {
+  const page = await bench.open("/");
+  for (const path of await screens()) {
+    await page.goto(bench.base + path);
+    await main(page).getByRole("heading", { level: 1 }).waitFor();
+    await page.waitForTimeout(400);
     assert.deepEqual(page.writes, [], path);
-    await bench.close(page);
   }
+  await bench.close(page);
 });
 
-check("each screen has no violation of axe, at each width and in both themes, and does not scroll sideways", async () => {
-  const node = await bench.node("The greeting", "ada");
-  const paths = ["/", "/inbox", "/new", "/new?kind=flow", "/branches?runs=1", "/branches/run%2Fx%2Fada", run("The greeting"), `${run("A team")}?view=table`, `${run("Round and round")}?view=timeline`,
-    run("greeting"), node, `${node}?tab=diff`, `${node}?tab=artifacts`, `${node}?tab=prompts`, `${node}?tab=log`, `${run("The greeting")}/events`, `${run("The greeting")}/events?at=100`];
-  for (const path of paths) {
-    for (const [width, theme] of [[1280, "light"], [1280, "dark"], [375, "light"]]) {
-      const page = await bench.open(path, { width, theme, height: 800 });
-      await page.waitForTimeout(350);
-      assert.deepEqual(await violations(page), [], `${path} ${width} ${theme}`);
-      const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-      assert.ok(wide <= 0, `${path} scrolls sideways by ${wide} at ${width}`);
-      await bench.close(page);
-    }
+/** The page as it is now, wide and narrow, light and dark. */
+async function fits(page, name) {
+  for (const [width, colorScheme] of [[1280, "light"], [1280, "dark"], [375, "dark"], [375, "light"]]) {
+    await page.setViewportSize({ width, height: 800 });
+    await page.emulateMedia({ colorScheme });
+    await page.waitForTimeout(100);
+    assert.deepEqual(await violations(page), [], `${name} ${width} ${colorScheme}`);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    assert.ok(wide <= 0, `${name} scrolls sideways by ${wide} at ${width}`);
   }
-}, { timeout: 600_000 });
+  await page.setViewportSize({ width: 1280, height: 860 });
+}
+
+check("each screen has no violation of axe, at each width and in both themes, and does not scroll sideways", async () => {
+  const page = await bench.open("/");
+  for (const path of await screens()) {
+    await page.goto(bench.base + path);
+    await main(page).getByRole("heading", { level: 1 }).waitFor();
+    await page.waitForTimeout(300);
+    await fits(page, path);
+  }
+  await bench.close(page);
+}, { timeout: 300_000 });
+
+check("neither have dialogs and open forms", async () => {
+  const page = await bench.open("/inbox");
+  for (const name of ["Deny…", "Edit arguments…"]) {
+    await page.getByRole("button", { name }).click();
+    await fits(page, name);
+  }
+  await page.getByRole("checkbox", { name: /^Tick/ }).first().check();
+  await page.getByRole("button", { name: "Deny the ticked…" }).click();
+  await fits(page, "ticked");
+  await page.goto(bench.base + run("The greeting"));
+  await page.getByRole("button", { name: "More…" }).click();
+  await page.getByRole("dialog").getByRole("combobox", { name: "Provider" }).waitFor();
+  await fits(page, "More…");
+  await page.goto(bench.base + await bench.node("The greeting", "ada"));
+  await page.getByRole("button", { name: "Change settings…" }).click();
+  await fits(page, "settings");
+  await page.getByRole("button", { name: "Roll back…" }).click();
+  await fits(page, "Roll back…");
+  assert.deepEqual(page.writes, []);
+  await bench.close(page);
+});
+
+check("each screen can be used by keyboard alone: every control is reached, and seen when it is", async () => {
+  const page = await bench.open("/", { width: 375 });
+  for (const path of await screens()) {
+    await page.goto(bench.base + path);
+    await main(page).getByRole("heading", { level: 1 }).waitFor();
+    await page.waitForTimeout(300);
+    const wanted = await page.evaluate(() => {
+      document.activeElement?.blur();
+      const controls = [...document.querySelectorAll("a[href], button:not(:disabled), input, select, textarea, summary")];
+      const shown = controls.filter((one) => one.checkVisibility({ visibilityProperty: true }) && !one.closest(".virtual-row"));
+      shown.forEach((one) => { one.dataset.wanted = "yes"; });
+      return shown.length;
+    });
+    let unseen = 0;
+    for (let count = 0; count < 200 && await page.locator("[data-wanted]").count(); count += 1) {
+      await page.keyboard.press("Tab");
+      unseen += await page.evaluate(() => {
+        const one = document.activeElement;
+        const isNew = Boolean(one.dataset.wanted);
+        delete one.dataset.wanted;
+        const { outlineStyle, outlineWidth } = getComputedStyle(one);
+        return Number(isNew && !one.matches(".skip") && (outlineStyle === "none" || outlineWidth === "0px"));
+      });
+    }
+    const left = await page.locator("[data-wanted]").evaluateAll((all) => all.map((one) => one.outerHTML.slice(0, 120)));
+    assert.ok(wanted > 5);
+    assert.deepEqual([left, unseen], [[], 0], path);
+  }
+  await bench.close(page);
+}, { timeout: 180_000 });
+
+check("a run has a table and a timeline, what it costs, and an address by its short name", async () => {
+  const { slug } = bench.runs["The greeting"];
+  const page = await bench.open(`/runs/${slug}`);
+  await page.getByRole("heading", { name: "The greeting", level: 1 }).waitFor();
+  assert.match(await main(page).innerText(), /Cost \$0\.\d+[\s\S]*Tokens [\d.]+ k[\s\S]*Turns \d+/);
+  await page.getByRole("link", { name: "Table" }).click();
+  assert.match(await page.getByRole("row").filter({ hasText: "ada" }).innerText(), /blocked[\s\S]*Waits for your answer: Bash/);
+  await page.getByRole("link", { name: "Timeline" }).click();
+  await page.getByRole("img", { name: /^turn \d+ completed/ }).first().waitFor();
+  await page.getByText("In words").click();
+  await page.getByText(/^ada: turn \d+ completed/).first().waitFor();
+  await bench.close(page);
+});
+
+check("a theme is chosen, and remembered", async () => {
+  const page = await bench.open("/", { theme: "dark" });
+  const ground = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
+  const dark = await ground();
+  await page.getByRole("button", { name: "Theme: auto" }).click();
+  await page.getByRole("button", { name: "Theme: light" }).waitFor();
+  const light = await ground();
+  assert.notEqual(light, dark);
+  await page.reload();
+  await main(page).getByRole("heading", { level: 1 }).waitFor();
+  assert.equal(await ground(), light);
+  await page.getByRole("button", { name: "Theme: light" }).click();
+  await page.getByRole("button", { name: "Theme: dark" }).waitFor();
+  assert.equal(await ground(), dark);
+  await bench.close(page);
+});
 
 check("the list of runs has the five words, and its filter and search are in the address", async () => {
   const page = await bench.open("/");
@@ -146,6 +248,14 @@ check("a node shows its transcript, artifacts, prompts, changes and log", async 
   assert.equal(await page.locator(".item-thinking details[open]").count(), 0, "thinking is folded");
   await page.getByRole("link", { name: "Changes" }).click();
   await page.locator(".file").first().waitFor();
+  await page.getByRole("combobox", { name: "Changes of" }).selectOption({ index: 1 });
+  await page.locator(".file tr.added").first().waitFor();
+  await page.reload();
+  await page.locator(".file").first().waitFor();
+  await page.getByRole("checkbox", { name: "Seen" }).first().check();
+  await page.reload();
+  await page.locator(".file").first().waitFor();
+  assert.equal(await page.locator(".file").first().getAttribute("open"), null, "a file that was seen stays closed");
   await page.getByRole("link", { name: /^Artifacts/ }).click();
   await page.getByText("transcript").first().click();
   await page.getByRole("link", { name: "Prompts" }).click();

@@ -77,6 +77,32 @@ check("a new request is announced at once, in the title and to screen readers", 
   await bench.close(page);
 }, { agents: true });
 
+check("whoever wishes is told by the browser, while the page is not in sight", async () => {
+  const run = await bench.make("Told", "ada");
+  const page = await bench.open("/inbox", { permissions: ["notifications"] });
+  await page.context().addInitScript(() => {
+    globalThis.told = [];
+    Object.defineProperty(document, "hidden", { get: () => true });
+    globalThis.Notification = Object.assign(class { constructor(title, { body }) { globalThis.told.push(`${title}: ${body}`); } },
+      { requestPermission: async () => "granted" });
+  });
+  await page.reload();
+  const ask = async () => {
+    const id = await bench.ask(run, "ada", "ask: install");
+    await page.locator("[aria-live]").filter({ hasText: "ada of Told asks" }).first().waitFor({ state: "attached", timeout: 30_000 });
+    await bench.post(`approvals/${id}/resolve`, { resolution: { status: "approved" }, runId: run.id });
+    await bench.work();
+    return page.evaluate(() => globalThis.told.splice(0));
+  };
+  await page.getByText("live", { exact: true }).waitFor();
+  assert.deepEqual(await ask(), [], "not without the wish");
+  await page.getByRole("checkbox", { name: "Notify me" }).check();
+  await page.reload();
+  await page.getByText("live", { exact: true }).waitFor();
+  assert.deepEqual(await ask(), ["aynig needs you: ada of Told asks: Bash npm install"]);
+  await bench.close(page);
+}, { agents: true });
+
 check("a run is steered; what stops it asks once more", async () => {
   const run = await bench.make("Steered", "ada");
   const page = await bench.open(run.path);

@@ -17,12 +17,14 @@ const whereOf = (one) => `${one.alias ?? "flow"} · ${one.label || one.slug}`;
 export function Batch({ ticked, clear }) {
   const [asked, ask] = useState(null);
   const begin = (status) => () => ask({ status, list: ticked });
-  return html`<div class="row batch" role="group" aria-label="Ticked requests">
+  // What became of the requests is shown, although they are not in the list any more.
+  const dialog = asked && html`<${Confirm} ...${asked} onClose=${(isDone) => { ask(null); if (isDone) clear(); }} />`;
+  if (!ticked.length) return dialog;
+  return html`${dialog}<div class="row batch" role="group" aria-label="Ticked requests">
     <span role="status">${plural(ticked.length, "request")} ticked</span>
     <button type="button" aria-haspopup="dialog" onClick=${begin("approved")}>Approve the ticked…</button>
     <button type="button" aria-haspopup="dialog" onClick=${begin("denied")}>Deny the ticked…</button>
-    <button type="button" class="quiet" onClick=${clear}>Untick</button>
-    ${asked && html`<${Confirm} ...${asked} onClose=${(isDone) => { ask(null); if (isDone) clear(); }} />`}</div>`;
+    <button type="button" class="quiet" onClick=${clear}>Untick</button></div>`;
 }
 
 /** The list is the one of the moment when it was asked for: a request that comes meanwhile is not in it. */

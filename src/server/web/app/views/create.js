@@ -90,7 +90,7 @@ function NodeFields({ one, change, providers, roles }) {
   const warning = chosen?.reason ? `It cannot be used on this host: ${chosen.reason}`
     : cannotAsk ? "A provider with the protocol text cannot ask." : "";
   return html`<fieldset class="node-form"><legend>${one.alias || "Node"}</legend><div class="form-grid">
-      <${Field} label="Alias"><input value=${one.alias} onInput=${set("alias")} pattern="[a-z0-9][a-z0-9-]*"
+      <${Field} label="Alias"><input value=${one.alias} onInput=${set("alias")} pattern="[a-z0-9][a-z0-9\\-]*"
         maxlength="32" /></${Field}>
       <${Field} label="Role"><select value=${one.role} onChange=${set("role")}>${roles.map((role) =>
         html`<option>${role}</option>`)}</select></${Field}>

@@ -65,7 +65,7 @@ export function Inbox() {
   return html`<div class="heading-row"><${Title}>Inbox</${Title}><${Wishes} /></div>
     <${Same} line="aynig orch approvals" />
     ${!list.length && !others.length && html`<${Empty}>Nothing waits for you.</${Empty}>`}
-    ${ticked.length > 0 && html`<${Batch} ticked=${ticked} clear=${() => tick(new Set())} />`}
+    <${Batch} ticked=${ticked} clear=${() => tick(new Set())} />
     ${list.length > 0 && html`<div class="inbox">
       <ol class="inbox-list" ref=${box} aria-label="Requests">${list.map((one, place) => html`<li key=${one.approvalId}>
         <input type="checkbox" aria-label="Tick ${nameOf(one)} of ${one.alias ?? "the flow"}, ${one.label || one.slug}"
