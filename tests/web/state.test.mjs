@@ -154,3 +154,26 @@ test("a long event of this host, whose content became an artifact, is a text tha
   ]);
   assert.equal(logs.n[0].line, "(a line of 20.0 kB)");
 });
+
+test("a short turn whose own events come after its end is over, and they are shown in it", () => {
+  const events = [
+    { type: "message.user", commit: "c", message: { id: "m", nodeId: "n", content: "hello" } },
+    { type: "message.assistant.final", commit: "c", content: "Done.", turnId: "t" },
+    { type: "turn.status", commit: "c", turnId: "t", number: 1, status: "completed", startedAt: "2026-01-01T00:00:00Z" },
+    { type: "turn.status", turnId: "t", status: "started" },
+    { type: "node.progress", status: "running", summary: "reads 1 item" },
+    { type: "message.assistant.thinking.final", content: "Hm." },
+    { type: "tool.proposed", tool: { id: "x", name: "Bash", args: {} } },
+    { type: "node.progress", status: "running", summary: "uses Bash" },
+    { type: "tool.completed", toolId: "x", result: { ok: true } },
+    { type: "message.assistant.delta", delta: "Done." },
+  ].map((event, index) => ({ id: `e${index}`, seq: index + 1, ts: "2026-01-01T00:00:00Z", nodeId: "n", ...event }));
+  const kinds = (view) => view.transcripts.n.map((one) => one.kind);
+  const view = fold(begin({ nodes: { n: { id: "n" } } }), events);
+  assert.deepEqual(kinds(view), ["user", "turn", "thinking", "tool", "assistant"]);
+  assert.deepEqual(view.live, {});
+  const next = fold(view, [{ id: "f", seq: 11, ts: "2026-01-01T00:01:00Z", nodeId: "n", type: "turn.status", turnId: "u", status: "started" },
+    { id: "g", seq: 12, ts: "2026-01-01T00:01:01Z", nodeId: "n", type: "message.assistant.delta", delta: "More" }]);
+  assert.deepEqual(kinds(next).slice(-2), ["turn", "assistant"]);
+  assert.ok(next.live.n);
+});

@@ -67,6 +67,12 @@ export function Act({ children, act, line, kind = "", confirm, disabled, onDone 
   </span>`;
 }
 
+/** A text of the program: what stands between backticks is a command, and moments are those of this place. */
+export function Said({ text = "" }) {
+  const parts = (text ?? "").replace(/\b\d{4}-\d\d-\d\dT[\d:.]+Z/g, (time) => moment(time, now.value)).split("`");
+  return parts.map((part, index) => (index % 2 ? html`<code>${part}</code>` : part));
+}
+
 /** What went wrong, and what to do. */
 export function Fault({ error }) {
   return html`<div class="fault" role="alert"><strong>${error.message}</strong>

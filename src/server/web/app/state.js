@@ -17,6 +17,7 @@ import { record } from "./transcript.js";
  * @property {Record<string, {turnId?: string, startedAt?: string, seenAt: string, summary?: string, waiting?: string}>} live
  * @property {Record<string, import("./transcript.js").Item[]>} transcripts
  * @property {Record<string, {source: string, line: string, ts: string}[]>} logs
+ * @property {Record<string, boolean>} past  nodes whose newest turn was over before its own events came
  * @property {{from: string, to: string, seq: number} | null} passed  the newest hand-off
  * @property {boolean} deleted
  */
@@ -34,7 +35,7 @@ const NEEDED = ["label", "roleTemplate", "provider", "status", "summary", "lastA
 /** @param {Json} [run] @returns {View} */
 export function begin(run = {}) {
   const maps = { nodes: {}, nodeConfigs: {}, edges: {}, artifacts: {}, approvals: {}, workspaces: {}, steps: {} };
-  return { run: { lastSeq: 0, ...maps, ...run }, live: {}, transcripts: {}, logs: {}, passed: null, deleted: false };
+  return { run: { lastSeq: 0, ...maps, ...run }, live: {}, past: {}, transcripts: {}, logs: {}, passed: null, deleted: false };
 }
 
 /**
@@ -42,8 +43,8 @@ export function begin(run = {}) {
  * @param {View} view @param {Json[]} events @returns {View}
  */
 export function fold(view, events) {
-  const next = { ...view, run: { ...view.run }, live: { ...view.live }, transcripts: { ...view.transcripts },
-    logs: { ...view.logs } };
+  const next = { ...view, run: { ...view.run }, live: { ...view.live }, past: { ...view.past },
+    transcripts: { ...view.transcripts }, logs: { ...view.logs } };
   const owned = new Set();
   for (const event of events) {
     if (event.seq > next.run.lastSeq) {
@@ -61,7 +62,7 @@ export function fold(view, events) {
  * @param {View} view @param {Json[]} events @returns {View}
  */
 export function replay(view, events) {
-  const next = { ...view, transcripts: {}, logs: {}, live: {} };
+  const next = { ...view, transcripts: {}, logs: {}, live: {}, past: {} };
   const owned = new Set();
   for (const event of events) {
     observe(next, event);
@@ -71,7 +72,7 @@ export function replay(view, events) {
   for (const id of Object.keys(next.live)) {
     if (!view.live[id] && view.run.nodes[id]?.status !== "running") delete next.live[id];
   }
-  return next;
+  return { ...next, past: view.past };
 }
 
 /** Replaces an entry of a map of the run. */
@@ -242,10 +243,13 @@ function observe(view, event) {
   if (!id) return;
   const live = view.live[id];
   if (event.type === "turn.status" && event.status === "started") {
+    view.past[id] = view.run.nodes[id]?.turn?.id === event.turnId;
+    if (view.past[id]) return;
     view.live[id] = { turnId: event.turnId, startedAt: event.ts, seenAt: event.ts };
   } else if (event.type === "turn.status" && event.number) {
     delete view.live[id];
   } else if (event.type === "node.progress" && !event.commit) {
+    if (view.past[id]) return;
     if (event.status === "running") view.live[id] = { startedAt: event.ts, ...live, seenAt: event.ts, summary: event.summary };
     else delete view.live[id];
   } else if (live && !event.commit) {

@@ -82,12 +82,29 @@ function close(list, kind) {
   if (at >= 0) list[at] = { ...list[at], open: false };
 }
 
+/** The turn whose own events come after its end: a short one may be over before this host has written them. */
+function lateTurn(list, event) {
+  const at = event.commit ? -1 : last(list, (one) => one.kind === "turn");
+  return at >= 0 && list[at].isLate ? at : -1;
+}
+
+/** Adds an item, and gives its place. What comes late is put before the last words of its turn. */
+function add(list, one, event) {
+  const begin = lateTurn(list, event);
+  const words = begin < 0 ? -1 : list.findIndex((other, at) => at > begin && other.kind === "assistant");
+  if (words < 0) return list.push(one) - 1;
+  list.splice(words, 0, one);
+  return words;
+}
+
 function append(list, kind, event, item) {
+  // The last words are of record already.
+  if (kind === "assistant" && lateTurn(list, event) >= 0) return;
   const at = openOf(list, kind);
   if (kind === "assistant") close(list, "thinking");
   const text = (at >= 0 ? list[at].text : "") + (event.delta ?? "");
   if (at >= 0) list[at] = { ...list[at], text, ...whole(event) };
-  else list.push(item(kind, event.id, { text, open: true, ...whole(event) }));
+  else add(list, item(kind, event.id, { text, open: true, ...whole(event) }), event);
 }
 
 /** The content of a long event of this host is no part of it: it is an artifact. */
@@ -96,6 +113,7 @@ const whole = (event) => event.artifact && { whole: event.artifact };
 function finish(list, event, item) {
   const kind = event.type === "message.assistant.final" ? "assistant" : "thinking";
   const { content: text, status } = event;
+  if (kind === "assistant" && lateTurn(list, event) >= 0) return;
   const more = { ...(status && { status }), ...whole(event) };
   // Deltas of this host came before the final of record, perhaps in parts with tools between them.
   let at = openOf(list, kind);
@@ -104,7 +122,7 @@ function finish(list, event, item) {
     if (newest >= 0 && list[newest].kind === "assistant" && list[newest].text.trim() === text?.trim()) at = newest;
   }
   if (at >= 0) list[at] = { ...list[at], text: text ?? list[at].text, open: false, ...more };
-  else if (text || more.whole) list.push(item(kind, event.id, { text: text ?? "", ...more }));
+  else if (text || more.whole) add(list, item(kind, event.id, { text: text ?? "", ...more }), event);
 }
 
 function tool(list, event, item) {
@@ -118,7 +136,7 @@ function tool(list, event, item) {
   if (at < 0) {
     const { name = "tool", args = {} } = event.tool ?? {};
     const call = { name, args, state: "proposed", ...(id === undefined && { isUnnamed: true }) };
-    at = list.push(item("tool", id ?? event.id, call)) - 1;
+    at = add(list, item("tool", id ?? event.id, call), event);
   }
   const known = { ...list[at], ...whole(event) };
   if (known.isUnnamed && id !== undefined) Object.assign(known, { key: id, isUnnamed: false }, event.tool);
@@ -133,7 +151,13 @@ function turn(list, event, item) {
   const { turnId, status, number, detail, startedAt, consumed, spent } = event;
   const at = last(list, (one) => one.kind === "turn" && one.key === turnId);
   if (!number) {
-    if (status === "started" && at < 0) list.push(item("turn", turnId, { status: "running", startedAt: event.ts }));
+    if (status !== "started") return;
+    if (at < 0) list.push(item("turn", turnId, { status: "running", startedAt: event.ts }));
+    else if (list[at].number) {
+      // A turn stands before what was said in it.
+      const [known] = list.splice(at, 1);
+      list.splice(list[at - 1]?.kind === "assistant" ? at - 1 : at, 0, { ...known, isLate: true });
+    }
     return;
   }
   for (const kind of ["assistant", "thinking"]) close(list, kind);

@@ -3,7 +3,7 @@ import { api } from "../api.js";
 import { command } from "../commands.js";
 import { html } from "../dom.js";
 import { duration, moment } from "../format.js";
-import { Age, Command, Empty, Fault, Loading, Status, Title, useFetched } from "../parts.js";
+import { Age, Command, Empty, Fault, Loading, Said, Status, Title, useFetched } from "../parts.js";
 import { branchPath, route, setQuery } from "../route.js";
 import { branches } from "../store.js";
 import { Same } from "./shell.js";
@@ -48,7 +48,7 @@ export function Branches() {
         <td><a class="strong" href=${branchPath(one.branch)}>${one.branch}</a>
           ${one.runner && html`<div class="muted small">held by ${one.runner}${leftOf(one)}</div>`}</td>
         <td><code>${one.state ?? ""}</code></td>
-          <td class="words">${one.asked ?? one.subject}<div class="small">${one.note ?? one.reason}</div></td>
+          <td class="words">${one.asked ?? one.subject}<div class="small"><${Said} text=${one.note ?? one.reason} /></div></td>
           <td class="right nowrap"><${Age} time=${one.date} /></td></tr>`)}</tbody></table></div>`}
     ${status.unmanaged > 0 && html`<p class="muted">${status.unmanaged} more without a state.</p>`}`;
 }
@@ -74,7 +74,7 @@ export function Branch() {
     <${Same} line=${command.log(branch)} />
     ${standing && html`<p class="row">
       <${Status} word=${WORDS.get(standing.kind) ?? "waiting"} label=${standing.kind} /> <code>${standing.state}</code>
-      ${" "}<span class="muted">${standing.note}</span></p>
+      ${" "}<span class="muted"><${Said} text=${standing.note} /></span></p>
       ${standing.kind === "waits-for-you"
         && html`<section class="card" aria-label="What it waits for"><${Waits} one=${standing} /></section>`}`}
     ${error ? html`<${Fault} error=${error} />` : !value ? html`<${Loading} what="its story" />` : !value.entries.length

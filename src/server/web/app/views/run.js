@@ -4,7 +4,7 @@ import { api } from "../api.js";
 import { command } from "../commands.js";
 import { html } from "../dom.js";
 import { cost, duration, firstLine, tokens } from "../format.js";
-import { Act, Age, Dialog, Empty, Status, Tabs, Title } from "../parts.js";
+import { Act, Age, Dialog, Empty, Said, Status, Tabs, Title } from "../parts.js";
 import { eventsPath, go, nodePath, route, runPath } from "../route.js";
 import { flow, now, view } from "../store.js";
 import { haltedLine, openOf, statusOf, summaryOf, whyIdle, wordOf } from "../status.js";
@@ -41,7 +41,7 @@ function Head() {
   return html`<div class="run-head">
     <nav class="crumbs" aria-label="Where this is"><a href="/">Runs</a> / <code>${run.slug}</code></nav>
     <div class="heading-row"><${Title}>${run.label || run.slug}</${Title}><${Steer} run=${run} /></div>
-    <p class="row"><${Status} word=${word} /><span>${words}</span>
+    <p class="row"><${Status} word=${word} /><span><${Said} text=${words} /></span>
       ${open.length > 0 && html`<a class="button primary" href="/inbox?id=${open[0].id}">Answer</a>`}
       ${!isFlow && html`<span class="muted">${run.mode === "AUTO" ? "goes on by itself" : "a person decides what is next"},
         ${run.globalMode === "PLANNING" ? " documents only" : " may change all files"}</span>`}</p>

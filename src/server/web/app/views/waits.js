@@ -1,7 +1,7 @@
 // A branch that waits for somebody: what it asks, and the commands that answer it.
 import { command } from "../commands.js";
 import { html } from "../dom.js";
-import { Age, Command } from "../parts.js";
+import { Age, Command, Said } from "../parts.js";
 
 /** The commands that a text names between backticks. */
 export const commandsIn = (text = "") => [...(text ?? "").matchAll(/`(aynig [^`]+)`/g)].map(([, line]) => line);
@@ -14,8 +14,7 @@ export function Waits({ one }) {
     : commandsIn(one.note).filter((line) => !line.startsWith("aynig answer"));
   const lines = named.length ? named : (answers ?? ["STATE"]).map((state) => command.answer(branch, state));
   return html`<p>${asked ?? subject}</p>
-    <p class="muted">${waitsFor
-      && html`It waits for ${named.length ? waitsFor.replaceAll("`", "") : waitsFor} `}since <${Age} time=${date} />.
+    <p class="muted">Asked <${Age} time=${date} />.${waitsFor && html` It waits for <${Said} text=${waitsFor} />.`}
       ${!named.length && (answers ? " It takes one of these answers." : " It takes any state as an answer.")}</p>
     <ul class="plain-list">${lines.map((line) => html`<li key=${line}><${Command} line=${line} /></li>`)}</ul>
     ${!named.length && html`<p class="small muted">The whole request: <${Command} line=${command.request(branch)} /></p>`}`;
