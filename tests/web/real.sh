@@ -13,7 +13,7 @@ case $program in /*) ;; *) program=$PWD/$program ;; esac
 shift
 [ -n "${AYNIG_WEB_TOOLS:-}" ] || { echo 'real.sh: AYNIG_WEB_TOOLS is not set; see browser.mjs' >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
-[ $# -gt 0 ] || set -- browser.test.mjs steering.test.mjs work.test.mjs hostile.test.mjs
+[ $# -gt 0 ] || set -- browser.test.mjs screens.test.mjs steering.test.mjs work.test.mjs hostile.test.mjs
 
 server='' tests=''
 directory=$(mktemp -d)
