@@ -15,7 +15,7 @@ use crate::git::objects::digest::sha256;
 use crate::journal::artifacts::{is_here, place};
 use crate::ledger::{Tip, content};
 use crate::model::artifact::Artifact;
-use crate::model::ids::{NodeId, RunId};
+use crate::model::ids::{ArtifactId, NodeId, RunId};
 
 use super::error::{Error, Kind};
 use super::graphs::{begins, node};
@@ -120,6 +120,13 @@ impl Artifacts<'_> {
             Some(content) => Ok((item, content)),
             None => Err(elsewhere(&item.artifact)),
         }
+    }
+
+    /// A long event of this host, which is in a file of its own (CONTRACT 17.9). `named` is the whole id.
+    #[must_use]
+    pub fn long_event(&self, named: &str) -> Option<Vec<u8>> {
+        let id = ArtifactId::parse(named)?;
+        fsutil::read_plain(place(&self.shown.directory, id)).ok()
     }
 
     /// Writes all contents that are here below a directory, as `ALIAS/NUMBER/NAME`.

@@ -72,6 +72,9 @@ pub struct Glance {
     pub waiting_for: Option<String>,
     /// The last words of the node that was active last.
     pub last_words: String,
+    /// The newest step of a flow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
 }
 
 /// How many nodes of a run do what.
@@ -134,6 +137,7 @@ fn glance(state: &State) -> Glance {
         termination: run.termination.clone(),
         waiting_for: run.waiting_for.clone().filter(|_| !run.status.is_ended()),
         last_words: active.map(|node| node.summary.clone()).unwrap_or_default(),
+        step: state.steps.values().next_back().map(|step| step.id.to_string()),
     }
 }
 

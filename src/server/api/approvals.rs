@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use super::{Answer, At, answer};
+use super::{Answer, At, answer, shapes};
 use crate::model::approval::{Always, Answer as Word, Resolution};
 use crate::model::run::RunKind;
 use crate::ops::engine::Reply;
@@ -15,7 +15,7 @@ use crate::server::failure::Failure;
 
 /// List the requests that wait for an answer, and the gates of flows
 #[utoipa::path(get, path = "/api/approvals",
-    responses((status = 200, description = "what waits for a person in all runs, the oldest first", body = Value)))]
+    responses((status = 200, description = "what waits for a person in all runs, the oldest first", body = shapes::Approvals)))]
 pub(super) async fn list(State(shared): At) -> Answer {
     answer(shared, None, |desk| {
         let asked = approvals::waiting(desk.repo)?;
@@ -89,7 +89,7 @@ pub(super) struct Resolve {
 
 /// Answer a request
 #[utoipa::path(post, path = "/api/approvals/{id}/resolve", request_body = Resolve, params(("id" = String, Path)),
-    responses((status = 200, description = "the answer that counts", body = Value)))]
+    responses((status = 200, description = "the answer that counts", body = shapes::Answered)))]
 pub(super) async fn resolve(
     State(shared): At,
     Path(id): Path<String>,

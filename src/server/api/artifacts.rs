@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 use utoipa::IntoParams;
 
-use super::At;
+use super::{At, shapes};
 use crate::ops::artifacts;
 use crate::server::body::Query;
 use crate::server::desk::at_desk;
@@ -24,16 +24,22 @@ pub(super) struct How {
 
 /// Show an artifact with its content
 #[utoipa::path(get, path = "/api/runs/{id}/artifacts/{artifact}", params(("id" = String, Path), ("artifact" = String, Path), How),
-    responses((status = 200, description = "the artifact, and its content as text", body = serde_json::Value)))]
+    responses((status = 200, description = "the artifact, and its content as text", body = shapes::Content)))]
 pub(super) async fn show(
     State(shared): At,
     Path((id, named)): Path<(String, String)>,
     Query(how): Query<How>,
 ) -> Result<Response, Failure> {
-    let (artifact, content) = at_desk(shared, None, move |desk| {
+    let (artifact, name, content) = at_desk(shared, None, move |desk| {
         let found = artifacts::of(desk.repo, desk.run(&id)?, None)?;
-        let (item, content) = found.one(&named)?;
-        Ok((item.artifact.clone(), content))
+        match (found.one(&named), found.long_event(&named)) {
+            (Ok((item, content)), _) => Ok((json!(item.artifact), item.artifact.name.to_string(), content)),
+            (Err(_), Some(content)) => {
+                let event = json!({ "id": named, "mediaType": "application/json", "size": content.len() });
+                Ok((event, "event.json".to_owned(), content))
+            }
+            (Err(error), None) => Err(error.into()),
+        }
     })
     .await?;
     if how.raw != Some(1) {
@@ -43,7 +49,7 @@ pub(super) async fn show(
     let is_text = std::str::from_utf8(&content).is_ok();
     let kind = if is_text { "text/plain; charset=utf-8" } else { "application/octet-stream" };
     // The name is one segment of a path. What a header cannot carry is left out.
-    let name: String = artifact.name.as_str().chars().filter(|c| c.is_ascii_graphic() && *c != '"').collect();
+    let name: String = name.chars().filter(|c| c.is_ascii_graphic() && *c != '"').collect();
     let disposition = HeaderValue::from_str(&format!("attachment; filename=\"{name}\""));
     let disposition = disposition.unwrap_or(HeaderValue::from_static("attachment"));
     let headers = [

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::{Answer, At, answer};
+use super::{Answer, At, answer, shapes};
 use crate::model::decide::Decided;
 use crate::model::edge::EdgeType;
 use crate::model::event::Body;
@@ -44,7 +44,7 @@ pub(super) struct New {
 
 /// Make an edge
 #[utoipa::path(post, path = "/api/runs/{id}/edges", request_body = New, params(("id" = String, Path)),
-    responses((status = 200, description = "the edge", body = Value)))]
+    responses((status = 200, description = "the edge", body = shapes::OneEdge)))]
 pub(super) async fn add(
     State(shared): At,
     Path(id): Path<String>,
@@ -84,7 +84,7 @@ fn made(decided: &Decided, wanted: &Spec) -> Option<Value> {
 
 /// Remove an edge
 #[utoipa::path(delete, path = "/api/runs/{id}/edges/{edge}", params(("id" = String, Path), ("edge" = String, Path)),
-    responses((status = 200, description = "the id of the edge", body = Value)))]
+    responses((status = 200, description = "the id of the edge", body = shapes::DeletedEdge)))]
 pub(super) async fn remove(
     State(shared): At,
     Path((id, edge)): Path<(String, String)>,
@@ -113,7 +113,7 @@ pub(super) struct Message {
 
 /// Send a message to a node
 #[utoipa::path(post, path = "/api/runs/{id}/chat", request_body = Message, params(("id" = String, Path)),
-    responses((status = 200, description = "the id of the message; none if it began a new session", body = Value)))]
+    responses((status = 200, description = "the id of the message; none if it began a new session", body = shapes::Sent)))]
 pub(super) async fn chat(
     State(shared): At,
     Path(id): Path<String>,

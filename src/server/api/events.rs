@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use tokio::sync::broadcast::error::RecvError;
 use utoipa::IntoParams;
 
-use super::{Answer, At, answer};
+use super::{Answer, At, answer, shapes};
 use crate::model::ids::RunId;
 use crate::ops::feed::News;
 use crate::ops::runs::{self, Line};
@@ -40,7 +40,7 @@ pub(super) struct Paging {
 
 /// Show the newest events of a run, the oldest of them first
 #[utoipa::path(get, path = "/api/runs/{id}/events", params(("id" = String, Path), Paging),
-    responses((status = 200, description = "a page", body = serde_json::Value)))]
+    responses((status = 200, description = "a page", body = shapes::Events)))]
 pub(super) async fn page(State(shared): At, Path(id): Path<String>, Query(paging): Query<Paging>) -> Answer {
     let limit = paging.limit.unwrap_or(LIMIT);
     let malformed = |field: &str, text: &str| {

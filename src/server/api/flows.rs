@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 use utoipa::ToSchema;
 
-use super::{Answer, At, answer, runs};
+use super::{Answer, At, answer, runs, shapes};
 use crate::ops::flow::base;
 use crate::ops::flow_new::{Wanted, offered, offered_file, start};
 use crate::ops::flows::view::show;
@@ -18,7 +18,7 @@ use crate::server::failure::Failure;
 
 /// List the flows of the repository
 #[utoipa::path(get, path = "/api/flows",
-    responses((status = 200, description = "the flow files of HEAD's commit, by path", body = serde_json::Value)))]
+    responses((status = 200, description = "the flow files of HEAD's commit, by path", body = shapes::Flows)))]
 pub(super) async fn list(State(shared): At) -> Answer {
     answer(shared, None, |desk| {
         let (_, commit) = base(desk.repo, "HEAD")?;
@@ -47,7 +47,7 @@ pub(super) struct NewFlow {
 
 /// Start a flow
 #[utoipa::path(post, path = "/api/flows", request_body = NewFlow,
-    responses((status = 200, description = "the run", body = serde_json::Value)))]
+    responses((status = 200, description = "the run", body = shapes::OneRun)))]
 pub(super) async fn begin(State(shared): At, Json(new): Json<NewFlow>) -> Answer {
     answer(shared, None, move |desk| {
         let named = |field: &'static str, name: Option<&str>| {
@@ -86,7 +86,7 @@ pub(super) async fn begin(State(shared): At, Json(new): Json<NewFlow>) -> Answer
 
 /// Show a run over its flow, where it stands, and the command that carries it on
 #[utoipa::path(get, path = "/api/runs/{id}/flow", params(("id" = String, Path)),
-    responses((status = 200, description = "as `aynig flow graph --format json`, and as `aynig flow show --json`", body = serde_json::Value)))]
+    responses((status = 200, description = "as `aynig flow graph --format json`, and as `aynig flow show --json`", body = shapes::Drawn)))]
 pub(super) async fn show_run(State(shared): At, Path(id): Path<String>) -> Answer {
     answer(shared, None, move |desk| {
         let (repo, process) = (desk.repo, &desk.shared.app.process);

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 use utoipa::IntoParams;
 
-use super::{Answer, At, answer};
+use super::{Answer, At, answer, shapes};
 use crate::clock;
 use crate::ops::error::Error;
 use crate::ops::history::views;
@@ -22,7 +22,7 @@ const MOST_ENTRIES: usize = 200;
 
 /// Show the branches: what each asks for, and who works on it
 #[utoipa::path(get, path = "/api/status",
-    responses((status = 200, description = "as `aynig status --json`, and the runners that hold branches", body = serde_json::Value)))]
+    responses((status = 200, description = "as `aynig status --json`, and the runners that hold branches", body = shapes::Status)))]
 pub(super) async fn status(State(shared): At) -> Answer {
     answer(shared, None, |desk| {
         let (repo, process) = (desk.repo, &desk.shared.app.process);
@@ -58,7 +58,7 @@ pub(super) struct Story {
 
 /// Show the story of a branch
 #[utoipa::path(get, path = "/api/log", params(Story),
-    responses((status = 200, description = "as `aynig log --json`, the newest 200 entries", body = serde_json::Value)))]
+    responses((status = 200, description = "as `aynig log --json`, the newest 200 entries", body = shapes::Log)))]
 pub(super) async fn log(State(shared): At, body::Query(Story { branch }): body::Query<Story>) -> Answer {
     answer(shared, None, move |desk| {
         let authority = desk.authority()?;
@@ -72,7 +72,7 @@ pub(super) async fn log(State(shared): At, body::Query(Story { branch }): body::
 
 /// List the agents that this host can run
 #[utoipa::path(get, path = "/api/providers",
-    responses((status = 200, description = "as `aynig provider list --json`", body = serde_json::Value)))]
+    responses((status = 200, description = "as `aynig provider list --json`", body = shapes::Providers)))]
 pub(super) async fn providers(State(shared): At) -> Answer {
     answer(shared, None, |desk| {
         let found = provider::all(desk.repo, &desk.shared.options.stop, None)?;

@@ -12,6 +12,7 @@ mod nodes;
 mod places;
 mod runs;
 mod session;
+mod shapes;
 mod templates;
 mod work;
 

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::{Answer, At, answer, runs};
+use super::{Answer, At, answer, runs, shapes};
 use crate::model::decide::Steer;
 use crate::model::ids::RunId;
 use crate::model::node::{CliPermissions, EdgeManagement};
@@ -130,7 +130,7 @@ pub(super) struct New {
 
 /// Make a node
 #[utoipa::path(post, path = "/api/runs/{id}/nodes", request_body = New, params(("id" = String, Path)),
-    responses((status = 200, description = "the node", body = Value)))]
+    responses((status = 200, description = "the node", body = shapes::OneNode)))]
 pub(super) async fn add(
     State(shared): At,
     Path(id): Path<String>,
@@ -175,7 +175,7 @@ pub(super) struct Change {
 /// Change a node
 #[utoipa::path(patch, path = "/api/runs/{id}/nodes/{node}", request_body = Change,
     params(("id" = String, Path), ("node" = String, Path)),
-    responses((status = 200, description = "the node", body = Value)))]
+    responses((status = 200, description = "the node", body = shapes::OneNode)))]
 pub(super) async fn change(
     State(shared): At,
     Path((id, named)): Path<(String, String)>,
@@ -205,7 +205,7 @@ fn alias_of(desk: &Desk<'_>, run: RunId, named: &str) -> Result<String, Failure>
 
 /// Remove a node; its work is archived
 #[utoipa::path(delete, path = "/api/runs/{id}/nodes/{node}", params(("id" = String, Path), ("node" = String, Path)),
-    responses((status = 200, description = "the id of the node", body = Value)))]
+    responses((status = 200, description = "the id of the node", body = shapes::DeletedNode)))]
 pub(super) async fn remove(
     State(shared): At,
     Path((id, named)): Path<(String, String)>,
@@ -232,28 +232,28 @@ async fn steer(shared: At, (id, named): (String, String), key: Option<String>, s
 
 /// Let a node take turns again
 #[utoipa::path(post, path = "/api/runs/{id}/nodes/{node}/start", params(("id" = String, Path), ("node" = String, Path)),
-    responses((status = 200, description = "done", body = Value)))]
+    responses((status = 200, description = "done", body = shapes::Done)))]
 pub(super) async fn start(shared: At, Path(path): Path<(String, String)>, Key(key): Key) -> Answer {
     steer(shared, path, key, Steer::Start).await
 }
 
 /// Stop a node: a live turn is interrupted, and none begins
 #[utoipa::path(post, path = "/api/runs/{id}/nodes/{node}/stop", params(("id" = String, Path), ("node" = String, Path)),
-    responses((status = 200, description = "done", body = Value)))]
+    responses((status = 200, description = "done", body = shapes::Done)))]
 pub(super) async fn stop(shared: At, Path(path): Path<(String, String)>, Key(key): Key) -> Answer {
     steer(shared, path, key, Steer::Stop).await
 }
 
 /// Interrupt the live turn of a node
 #[utoipa::path(post, path = "/api/runs/{id}/nodes/{node}/interrupt", params(("id" = String, Path), ("node" = String, Path)),
-    responses((status = 200, description = "done", body = Value)))]
+    responses((status = 200, description = "done", body = shapes::Done)))]
 pub(super) async fn interrupt(shared: At, Path(path): Path<(String, String)>, Key(key): Key) -> Answer {
     steer(shared, path, key, Steer::Interrupt).await
 }
 
 /// Let the next turn of a node begin a new session
 #[utoipa::path(post, path = "/api/runs/{id}/nodes/{node}/reset", params(("id" = String, Path), ("node" = String, Path)),
-    responses((status = 200, description = "done", body = Value)))]
+    responses((status = 200, description = "done", body = shapes::Done)))]
 pub(super) async fn reset(shared: At, Path(path): Path<(String, String)>, Key(key): Key) -> Answer {
     steer(shared, path, key, Steer::Reset).await
 }

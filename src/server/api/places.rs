@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 use utoipa::IntoParams;
 
-use super::{Answer, At, answer};
+use super::{Answer, At, answer, shapes};
 use crate::server::body::Query;
 use crate::server::failure::Failure;
 
@@ -24,7 +24,7 @@ pub(super) struct Where {
 
 /// List a directory of the repository
 #[utoipa::path(get, path = "/api/fs/list", params(Where),
-    responses((status = 200, description = "its entries", body = serde_json::Value)))]
+    responses((status = 200, description = "its entries", body = shapes::Directory)))]
 pub(super) async fn list(State(shared): At, Query(Where { path }): Query<Where>) -> Answer {
     answer(shared, None, move |desk| {
         let top = desk.repo.top().canonicalize().map_err(|_| outside())?;

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{Answer, At, answer};
+use super::{Answer, At, answer, shapes};
 use crate::model::ids::RunId;
 use crate::model::run::{GlobalMode, Mode, RunKind, RunStatus};
 use crate::ops::board::{self, Doing};
@@ -36,7 +36,7 @@ pub(super) struct Listing {
 
 /// List the runs
 #[utoipa::path(get, path = "/api/runs", params(Listing),
-    responses((status = 200, description = "the runs", body = Value)))]
+    responses((status = 200, description = "the runs", body = shapes::Runs)))]
 pub(super) async fn list(State(shared): At, Query(listing): Query<Listing>) -> Answer {
     answer(shared, None, move |desk| match listing.view.as_deref() {
         Some("summary") => summaries(desk, &listing),
@@ -138,7 +138,7 @@ pub(super) struct NewRun {
 
 /// Make a graph
 #[utoipa::path(post, path = "/api/runs", request_body = NewRun,
-    responses((status = 200, description = "the run", body = Value)))]
+    responses((status = 200, description = "the run", body = shapes::OneRun)))]
 pub(super) async fn create(State(shared): At, body::Json(new): body::Json<NewRun>) -> Answer {
     answer(shared, None, move |desk| {
         own_place(desk, new.cwd.as_deref())?;
@@ -178,7 +178,7 @@ fn own_place(desk: &Desk<'_>, cwd: Option<&str>) -> Result<(), Failure> {
 
 /// Show a run
 #[utoipa::path(get, path = "/api/runs/{id}", params(("id" = String, Path, description = "an id, the beginning of one, or a slug")),
-    responses((status = 200, description = "its whole state", body = Value)))]
+    responses((status = 200, description = "its whole state", body = shapes::ShownRun)))]
 pub(super) async fn show(State(shared): At, Path(id): Path<String>) -> Answer {
     answer(shared, None, move |desk| {
         let run = desk.run(&id)?;
@@ -220,7 +220,7 @@ pub(super) struct Change {
 
 /// Change a run
 #[utoipa::path(patch, path = "/api/runs/{id}", request_body = Change, params(("id" = String, Path)),
-    responses((status = 200, description = "its whole state", body = Value)))]
+    responses((status = 200, description = "its whole state", body = shapes::OneRun)))]
 pub(super) async fn change(
     State(shared): At,
     Path(id): Path<String>,
@@ -287,28 +287,28 @@ async fn act(shared: At, id: String, key: Option<String>, status: RunStatus) -> 
 
 /// Pause a run: no turn or step begins, and live turns are interrupted
 #[utoipa::path(post, path = "/api/runs/{id}/pause", params(("id" = String, Path)),
-    responses((status = 200, description = "its whole state", body = Value)))]
+    responses((status = 200, description = "its whole state", body = shapes::OneRun)))]
 pub(super) async fn pause(shared: At, Path(id): Path<String>, Key(key): Key) -> Answer {
     act(shared, id, key, RunStatus::Paused).await
 }
 
 /// Let a run go on
 #[utoipa::path(post, path = "/api/runs/{id}/resume", params(("id" = String, Path)),
-    responses((status = 200, description = "its whole state", body = Value)))]
+    responses((status = 200, description = "its whole state", body = shapes::OneRun)))]
 pub(super) async fn resume(shared: At, Path(id): Path<String>, Key(key): Key) -> Answer {
     act(shared, id, key, RunStatus::Running).await
 }
 
 /// Stop a run
 #[utoipa::path(post, path = "/api/runs/{id}/stop", params(("id" = String, Path)),
-    responses((status = 200, description = "its whole state", body = Value)))]
+    responses((status = 200, description = "its whole state", body = shapes::OneRun)))]
 pub(super) async fn stop(shared: At, Path(id): Path<String>, Key(key): Key) -> Answer {
     act(shared, id, key, RunStatus::Stopped).await
 }
 
 /// Delete a graph; its ledger and its work are archived
 #[utoipa::path(delete, path = "/api/runs/{id}", params(("id" = String, Path)),
-    responses((status = 200, description = "the id of the run", body = Value)))]
+    responses((status = 200, description = "the id of the run", body = shapes::DeletedRun)))]
 pub(super) async fn delete(State(shared): At, Path(id): Path<String>) -> Answer {
     answer(shared, None, move |desk| {
         let run = desk.run(&id)?;

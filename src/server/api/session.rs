@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 use utoipa::ToSchema;
 
-use super::{Answer, At};
+use super::{Answer, At, shapes};
 use crate::server::Shared;
 use crate::server::body;
 use crate::server::door::SESSION;
@@ -31,7 +31,7 @@ fn cookie(shared: &Shared, value: &str, seconds: i64) -> String {
 
 /// Begin a session in a browser
 #[utoipa::path(post, path = "/api/session", request_body = Begin,
-    responses((status = 200, description = "the session's cookie is set", body = serde_json::Value)))]
+    responses((status = 200, description = "the session's cookie is set", body = shapes::Done)))]
 pub(super) async fn begin(
     State(shared): State<Arc<Shared>>,
     body::Json(Begin { token }): body::Json<Begin>,
@@ -46,7 +46,7 @@ pub(super) async fn begin(
 
 /// End the session of this browser
 #[utoipa::path(delete, path = "/api/session",
-    responses((status = 200, description = "it is ended", body = serde_json::Value)))]
+    responses((status = 200, description = "it is ended", body = shapes::Done)))]
 pub(super) async fn end(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
     if let Some(session) = guard::session(&headers, &shared.door.cookie) {
         shared.door.leave(session);
@@ -56,7 +56,7 @@ pub(super) async fn end(State(shared): State<Arc<Shared>>, headers: HeaderMap) -
 
 /// Make a link that begins a session, once and within a minute
 #[utoipa::path(post, path = "/api/session/link",
-    responses((status = 200, description = "the link", body = serde_json::Value)))]
+    responses((status = 200, description = "the link", body = shapes::Link)))]
 pub(super) async fn link(State(shared): At) -> Answer {
     let url = format!("http://{}/#t={}", shared.address, shared.door.link());
     Ok(Json(json!({ "url": url })))

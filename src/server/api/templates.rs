@@ -4,14 +4,14 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use serde_json::json;
 
-use super::{Answer, At, answer};
+use super::{Answer, At, Fault, answer, shapes};
 use crate::ops::flow;
 use crate::ops::templates::{self, Source};
 use crate::server::failure::Failure;
 
 /// List the texts of roles
 #[utoipa::path(get, path = "/api/templates",
-    responses((status = 200, description = "the texts at HEAD, and those of the program", body = serde_json::Value)))]
+    responses((status = 200, description = "the texts at HEAD, and those of the program", body = shapes::Templates)))]
 pub(super) async fn list(State(shared): At) -> Answer {
     answer(shared, None, |desk| {
         let (_, base) = flow::base(desk.repo, "HEAD")?;
@@ -30,7 +30,7 @@ pub(super) async fn list(State(shared): At) -> Answer {
 
 /// Show the text of a role
 #[utoipa::path(get, path = "/api/templates/{name}", params(("name" = String, Path)),
-    responses((status = 200, description = "the text; `found` is false if there is none", body = serde_json::Value)))]
+    responses((status = 200, description = "the text; `found` is false if there is none", body = shapes::TemplateText)))]
 pub(super) async fn show(State(shared): At, Path(name): Path<String>) -> Answer {
     answer(shared, None, move |desk| {
         let (_, base) = flow::base(desk.repo, "HEAD")?;
@@ -50,21 +50,21 @@ fn read_only(name: &str) -> Failure {
 
 /// Refused: a text is a file of the repository
 #[utoipa::path(post, path = "/api/templates",
-    responses((status = 403, description = "commit the file instead", body = serde_json::Value)))]
+    responses((status = 403, description = "commit the file instead", body = Fault)))]
 pub(super) async fn create() -> Failure {
     read_only("NAME")
 }
 
 /// Refused: a text is a file of the repository
 #[utoipa::path(put, path = "/api/templates/{name}", params(("name" = String, Path)),
-    responses((status = 403, description = "commit the file instead", body = serde_json::Value)))]
+    responses((status = 403, description = "commit the file instead", body = Fault)))]
 pub(super) async fn change() -> Failure {
     read_only("NAME")
 }
 
 /// Refused: a text is a file of the repository
 #[utoipa::path(delete, path = "/api/templates/{name}", params(("name" = String, Path)),
-    responses((status = 403, description = "commit the change instead", body = serde_json::Value)))]
+    responses((status = 403, description = "commit the change instead", body = Fault)))]
 pub(super) async fn delete() -> Failure {
     read_only("NAME")
 }

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
 
-use super::{Answer, At, answer, runs};
+use super::{Answer, At, answer, runs, shapes};
 use crate::contract::ids::BranchName;
 use crate::model::run::RunKind;
 use crate::ops::changes::changes;
@@ -33,7 +33,7 @@ pub(super) struct Between {
 
 /// Show the changes of a workspace
 #[utoipa::path(get, path = "/api/runs/{id}/diff", params(("id" = String, Path), Between),
-    responses((status = 200, description = "the files that differ, with their hunks", body = serde_json::Value)))]
+    responses((status = 200, description = "the files that differ, with their hunks", body = shapes::Diff)))]
 pub(super) async fn diff(State(shared): At, Path(id): Path<String>, Query(asked): Query<Between>) -> Answer {
     answer(shared, None, move |desk| {
         let Between { node, from, to } = asked;
@@ -53,7 +53,7 @@ pub(super) struct Back {
 
 /// Put the work of a flow, or of a node, back to its base; what was there is saved
 #[utoipa::path(post, path = "/api/runs/{id}/rollback", request_body = Back, params(("id" = String, Path)),
-    responses((status = 200, description = "its whole state, and the refs with what was there", body = serde_json::Value)))]
+    responses((status = 200, description = "its whole state, and the refs with what was there", body = shapes::PutBack)))]
 pub(super) async fn rollback(State(shared): At, Path(id): Path<String>, Json(back): Json<Back>) -> Answer {
     answer(shared, None, move |desk| {
         persons_only("putting work back")?;
@@ -114,7 +114,7 @@ pub(super) struct Publish {
 
 /// Publish the work of a flow, or of a node, as a branch of a remote, and as a proposal
 #[utoipa::path(post, path = "/api/runs/{id}/publish", request_body = Publish, params(("id" = String, Path)),
-    responses((status = 200, description = "as `aynig publish --json`, with its notes", body = serde_json::Value)))]
+    responses((status = 200, description = "as `aynig publish --json`, with its notes", body = shapes::Published)))]
 pub(super) async fn publish(State(shared): At, Path(id): Path<String>, Json(given): Json<Publish>) -> Answer {
     answer(shared, None, move |desk| {
         publish::check_caller()?;

@@ -1,5 +1,6 @@
 //! `aynig serve`, over real sockets.
 
+mod document;
 mod endpoints;
 mod guarded;
 mod streams;
@@ -125,7 +126,9 @@ impl Server {
     /// A request of a script, which has the token. Clients of the contract call every body JSON, also one that is not there.
     pub(super) fn ask(&self, method: &str, path: &str, body: &str) -> Answered {
         let bearer = format!("Authorization: Bearer {}", self.token);
-        self.with(method, path, &[&bearer, "Content-Type: application/json"], body)
+        let answer = self.with(method, path, &[&bearer, "Content-Type: application/json"], body);
+        document::assert_described(method, path, &answer);
+        answer
     }
 
     pub(super) fn get(&self, path: &str) -> Answered {
