@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use serde::Deserialize;
+
 use crate::contract::ids::{CommitId, RemoteName};
 use crate::fsutil::{self, DirectoryWatch};
 use crate::git::Repo;
@@ -38,6 +40,8 @@ pub enum News {
         journal: Arc<str>,
         /// Its number.
         seq: u64,
+        /// Its type.
+        kind: Arc<str>,
         /// A JSON object, with `seq`.
         line: Arc<[u8]>,
     },
@@ -120,8 +124,9 @@ fn look(
                 Ok(lines) if lines.is_empty() => break,
                 Ok(lines) => {
                     for line in lines {
-                        let (journal, line, seq) = (Arc::clone(&one.journal), line.bytes.into(), line.seq);
-                        each(News::Event { run: *run, journal, seq, line });
+                        let (journal, kind) = (Arc::clone(&one.journal), kind_of(&line.bytes).into());
+                        let (line, seq) = (line.bytes.into(), line.seq);
+                        each(News::Event { run: *run, journal, seq, kind, line });
                     }
                 }
                 Err(error) => {
@@ -137,6 +142,17 @@ fn look(
         each(News::Replaced { run });
     }
     Ok(())
+}
+
+/// The type of an event, without the rest of it.
+#[must_use]
+pub fn kind_of(line: &[u8]) -> String {
+    #[derive(Deserialize)]
+    struct Typed {
+        #[serde(rename = "type")]
+        kind: String,
+    }
+    serde_json::from_slice::<Typed>(line).map(|typed| typed.kind).unwrap_or_default()
 }
 
 /// Brings a journal up to its ledger. One that is seen for the first time is followed from here on, or from its beginning

@@ -9,6 +9,7 @@ use super::failure::Failure;
 use crate::engine::Engine;
 use crate::git::Repo;
 use crate::model::ids::{OpId, RunId};
+use crate::ops::app::App;
 use crate::ops::authority::{self, Authority};
 use crate::ops::error::Error;
 use crate::ops::{engine, runs};
@@ -28,7 +29,8 @@ pub(super) async fn at_desk<T: Send + 'static>(
     job: impl FnOnce(&Desk<'_>) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
     let carried = tokio::task::spawn_blocking(move || {
-        let repo = shared.app.repo();
+        // Opened anew, so that settings and remotes are those of now, as for a command line.
+        let repo = App::open(shared.app.process.clone())?.repo();
         job(&Desk { shared: &shared, repo: &repo, op: key })
     });
     carried.await.unwrap_or_else(|_| {

@@ -12,12 +12,14 @@ use axum::extract::State;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use futures_util::SinkExt;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::watch;
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, interval_at, timeout};
 
 use super::body::Query;
@@ -27,7 +29,7 @@ use super::guard::Peer;
 use super::{Shared, requested};
 use crate::model::ids::RunId;
 use crate::model::run::CONTRACT_VERSION;
-use crate::ops::feed::News;
+use crate::ops::feed::{News, kind_of};
 use crate::ops::runs;
 
 /// The time between two pings.
@@ -38,6 +40,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long deltas of one message are collected.
 const BURST: Duration = Duration::from_millis(20);
+
+/// The most events that leave together, besides the first.
+const TOGETHER: usize = 255;
 
 /// Events of a journal that are read at once.
 const READ: usize = 500;
@@ -144,6 +149,8 @@ enum End {
     Closed(u16, &'static str),
 }
 
+const FAR_BEHIND: End = End::Closed(SLOW, "too far behind");
+
 /// What a client's stream goes on with.
 enum Next {
     Heard(Result<News, RecvError>),
@@ -175,6 +182,7 @@ impl Client {
     async fn begin(&mut self) -> Result<(), End> {
         let hello = self.start.hello.to_string();
         self.send(hello).await?;
+        self.flush().await?;
         if self.start.is_gap {
             self.send(json!({ "type": "stream.gap", "journal": self.start.journal }).to_string()).await?;
             return Err(End::Closed(GAP, "another journal"));
@@ -189,8 +197,11 @@ impl Client {
             let Ok(lines) = read.await else { return Err(End::Closed(GAP, "the journal cannot be read")) };
             for line in &lines {
                 self.start.after = line.seq;
-                self.pass_on(&line.bytes).await?;
+                if self.is_wanted(&kind_of(&line.bytes)) {
+                    self.put(&line.bytes).await?;
+                }
             }
+            self.flush().await?;
             if lines.len() < READ {
                 return Ok(());
             }
@@ -220,18 +231,41 @@ impl Client {
                 },
             };
             let taken = match next {
-                Next::Heard(Ok(one)) => self.take(one, &mut burst).await,
-                Next::Heard(Err(RecvError::Lagged(_))) => Err(End::Closed(SLOW, "too far behind")),
-                Next::Flush => self.flush(&mut burst).await,
+                Next::Heard(Ok(one)) => self.take_all(one, &mut news, &mut burst).await,
+                Next::Heard(Err(RecvError::Lagged(_))) => Err(FAR_BEHIND),
+                Next::Flush => self.let_go(&mut burst).await,
                 Next::Ping => self.frame(Message::Ping(Vec::new().into())).await,
                 Next::Stop | Next::Heard(Err(RecvError::Closed)) => {
                     Err(End::Closed(1001, "the server stops"))
                 }
             };
-            if let Err(end) = taken {
+            let sent = match taken {
+                Ok(()) => self.flush().await,
+                end => end,
+            };
+            if let Err(end) = sent {
                 return end;
             }
         }
+    }
+
+    /// Takes one piece of news, and what else is there: frames that leave together cost one call of the system.
+    async fn take_all(
+        &mut self,
+        first: News,
+        news: &mut Receiver<News>,
+        burst: &mut Option<Burst>,
+    ) -> Result<(), End> {
+        self.take(first, burst).await?;
+        for _ in 0..TOGETHER {
+            match news.try_recv() {
+                Ok(one) => self.take(one, burst).await?,
+                // It is said once.
+                Err(TryRecvError::Lagged(_)) => return Err(FAR_BEHIND),
+                Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+            }
+        }
+        Ok(())
     }
 
     /// Takes one piece of news.
@@ -239,7 +273,7 @@ impl Client {
         let wanted = self.start.run;
         match news {
             News::Replaced { run } if wanted == Some(run) => {
-                self.flush(burst).await?;
+                self.let_go(burst).await?;
                 self.send(json!({ "type": "stream.gap" }).to_string()).await?;
                 Err(End::Closed(GAP, "another journal"))
             }
@@ -249,44 +283,39 @@ impl Client {
             News::Replaced { .. } if wanted.is_some() => Ok(()),
             // The events of that journal come anew, with other numbers.
             News::Replaced { run } => {
-                self.flush(burst).await?;
+                self.let_go(burst).await?;
                 self.send(json!({ "type": "stream.gap", "runId": run }).to_string()).await
             }
-            News::Event { run, seq, line, .. } => {
+            News::Event { run, seq, kind, line, .. } => {
                 if wanted.is_some() {
                     self.start.after = seq;
                 }
-                if burst.as_mut().is_some_and(|burst| burst.joins(run, &line)) {
+                if burst.as_mut().is_some_and(|burst| burst.joins(run, &kind, &line)) {
                     return Ok(());
                 }
-                self.flush(burst).await?;
-                match Burst::begins(run, &line) {
-                    Some(new) if self.is_wanted(&line) => {
-                        *burst = Some(new);
-                        Ok(())
-                    }
-                    Some(_) => Ok(()),
-                    None => self.pass_on(&line).await,
+                self.let_go(burst).await?;
+                if !self.is_wanted(&kind) {
+                    return Ok(());
                 }
+                *burst = Burst::begins(run, &kind, &line);
+                if burst.is_some() { Ok(()) } else { self.put(&line).await }
             }
         }
     }
 
-    async fn flush(&mut self, burst: &mut Option<Burst>) -> Result<(), End> {
+    /// Sends the deltas that were collected.
+    async fn let_go(&mut self, burst: &mut Option<Burst>) -> Result<(), End> {
         match burst.take() {
             Some(burst) => self.send(burst.event.to_string()).await,
             None => Ok(()),
         }
     }
 
-    fn is_wanted(&self, line: &[u8]) -> bool {
-        self.start.types.as_ref().is_none_or(|types| type_of(line).is_some_and(|kind| types.is_match(kind)))
+    fn is_wanted(&self, kind: &str) -> bool {
+        self.start.types.as_ref().is_none_or(|types| types.is_match(kind))
     }
 
-    async fn pass_on(&mut self, line: &[u8]) -> Result<(), End> {
-        if !self.is_wanted(line) {
-            return Ok(());
-        }
+    async fn put(&mut self, line: &[u8]) -> Result<(), End> {
         self.send(String::from_utf8_lossy(line).into_owned()).await
     }
 
@@ -294,12 +323,21 @@ impl Client {
         self.frame(Message::Text(text.into())).await
     }
 
+    /// Adds a frame to those that leave with the next flush.
     async fn frame(&mut self, message: Message) -> Result<(), End> {
-        match timeout(PATIENCE, self.socket.send(message)).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(End::Gone),
-            Err(_) => Err(End::Closed(SLOW, "too slow")),
-        }
+        sent(timeout(PATIENCE, self.socket.feed(message)).await)
+    }
+
+    async fn flush(&mut self) -> Result<(), End> {
+        sent(timeout(PATIENCE, SinkExt::flush(&mut self.socket)).await)
+    }
+}
+
+fn sent<E>(result: Result<Result<(), E>, Elapsed>) -> Result<(), End> {
+    match result {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(_)) => Err(End::Gone),
+        Err(_) => Err(End::Closed(SLOW, "too slow")),
     }
 }
 
@@ -311,8 +349,8 @@ struct Burst {
 }
 
 impl Burst {
-    fn begins(run: RunId, line: &[u8]) -> Option<Self> {
-        if !type_of(line)?.ends_with(".delta") {
+    fn begins(run: RunId, kind: &str, line: &[u8]) -> Option<Self> {
+        if !kind.ends_with(".delta") {
             return None;
         }
         let event: Value = serde_json::from_slice(line).ok()?;
@@ -321,8 +359,8 @@ impl Burst {
     }
 
     /// Takes one more, if it belongs to the same message.
-    fn joins(&mut self, run: RunId, line: &[u8]) -> bool {
-        if self.run != run || type_of(line) != self.event["type"].as_str().map(Into::into) {
+    fn joins(&mut self, run: RunId, kind: &str, line: &[u8]) -> bool {
+        if self.run != run || self.event["type"] != kind {
             return false;
         }
         let Ok(mut next) = serde_json::from_slice::<Value>(line) else { return false };
@@ -338,16 +376,6 @@ impl Burst {
     }
 }
 
-/// The type of an event, without reading all of it.
-fn type_of(line: &[u8]) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Typed {
-        #[serde(rename = "type")]
-        kind: String,
-    }
-    serde_json::from_slice::<Typed>(line).ok().map(|typed| typed.kind)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -360,15 +388,14 @@ mod tests {
     fn deltas_of_one_message_are_joined_and_others_are_not() {
         let run = RunId::from(uuid::Uuid::from_u128(1));
         let kind = "message.assistant.delta";
-        let mut burst = Burst::begins(run, &delta(1, "a", kind, "x")).expect("a delta");
-        assert!(burst.joins(run, &delta(2, "a", kind, "y")));
-        assert!(!burst.joins(run, &delta(3, "b", kind, "z")), "another node");
-        assert!(!burst.joins(run, &delta(3, "a", "message.assistant.thinking.delta", "z")), "another kind");
-        assert!(
-            !burst.joins(RunId::from(uuid::Uuid::from_u128(2)), &delta(3, "a", kind, "z")),
-            "another run"
-        );
+        let mut burst = Burst::begins(run, kind, &delta(1, "a", kind, "x")).expect("a delta");
+        assert!(burst.joins(run, kind, &delta(2, "a", kind, "y")));
+        assert!(!burst.joins(run, kind, &delta(3, "b", kind, "z")), "another node");
+        let thinking = "message.assistant.thinking.delta";
+        assert!(!burst.joins(run, thinking, &delta(3, "a", thinking, "z")), "another kind");
+        let other = RunId::from(uuid::Uuid::from_u128(2));
+        assert!(!burst.joins(other, kind, &delta(3, "a", kind, "z")), "another run");
         assert_eq!((burst.event["seq"].as_u64(), &burst.event["delta"]), (Some(2), &json!("xy")));
-        assert!(Burst::begins(run, &delta(1, "a", "node.log", "x")).is_none());
+        assert!(Burst::begins(run, "node.log", &delta(1, "a", "node.log", "x")).is_none());
     }
 }

@@ -27,6 +27,7 @@ fn the_bench_makes_its_table() {
         flow_steps: 3,
         hub_refs: 5,
         nodes: 3,
+        clients: 3,
         jobs: 2,
         workspace_files: 20,
         rounds: 1,
@@ -34,7 +35,7 @@ fn the_bench_makes_its_table() {
     };
     let mut rows = Vec::new();
     suite::run(&sizes, &[], &mut |row| rows.push(row));
-    assert_eq!(rows.len(), 28, "{rows:#?}");
+    assert_eq!(rows.len(), 29, "{rows:#?}");
     let columns = suite::head(&sizes).lines().last().expect("a table").matches('|').count();
     for row in &rows {
         assert_eq!(row.matches('|').count(), columns, "{row}");

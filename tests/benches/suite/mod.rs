@@ -12,6 +12,7 @@ mod ledgers;
 pub(crate) mod made;
 mod measure;
 mod room;
+mod serve;
 mod steps;
 mod workspace;
 
@@ -46,6 +47,8 @@ pub(super) struct Sizes {
     pub hub_refs: usize,
     /// Nodes of a graph (`AYNIG_BENCH_NODES`).
     pub nodes: usize,
+    /// Clients of a server (`AYNIG_BENCH_CLIENTS`).
+    pub clients: usize,
     /// Commands at once (`AYNIG_BENCH_JOBS`).
     pub jobs: usize,
     /// Files of a workspace (`AYNIG_BENCH_WORKSPACE_FILES`).
@@ -77,6 +80,7 @@ impl Sizes {
             flow_steps: size("FLOW_STEPS", 40),
             hub_refs: size("HUB_REFS", 1_000),
             nodes: size("NODES", 50),
+            clients: size("CLIENTS", 50),
             jobs: size("JOBS", 4),
             workspace_files: size("WORKSPACE_FILES", 20_000),
             rounds: size("ROUNDS", 5),
@@ -120,7 +124,7 @@ pub(super) fn is_worker() -> bool {
 /// it is known.
 pub(super) fn run(sizes: &Sizes, wanted: &[String], tell: &mut dyn FnMut(String)) {
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str()));
-    let cases: [(&str, Case); 11] = [
+    let cases: [(&str, Case); 12] = [
         ("idle-unmanaged", |sizes| vec![idle::case(sizes, None)]),
         ("idle-no-command", |sizes| vec![idle::case(sizes, Some("parked"))]),
         ("local-steps", |sizes| vec![steps::local(sizes)]),
@@ -132,6 +136,7 @@ pub(super) fn run(sizes: &Sizes, wanted: &[String], tell: &mut dyn FnMut(String)
         ("journals", journals::cases),
         ("flows", flows::cases),
         ("graphs", graphs::cases),
+        ("serve", serve::cases),
     ];
     for (_, case) in cases.iter().filter(|(name, _)| is_wanted(name)) {
         for row in case(sizes) {
@@ -143,11 +148,18 @@ pub(super) fn run(sizes: &Sizes, wanted: &[String], tell: &mut dyn FnMut(String)
 impl Row {
     fn text(&self, peaks: bool) -> String {
         let of = |samples: &[Sample], pick: Pick| median(samples.iter().map(pick));
-        let ratio =
-            |pick: Pick| median(self.git.iter().zip(&self.ours).map(|(git, ours)| pick(ours) / pick(git)));
+        let ratio = |pick: Pick| match median(
+            self.git.iter().zip(&self.ours).map(|(git, ours)| pick(ours) / pick(git)),
+        ) {
+            ratio if ratio.is_nan() => "–".to_owned(),
+            ratio => format!("**{ratio:.2}**"),
+        };
         let each = self.steps.map_or(1.0, as_float);
         let time = |samples: &[Sample], pick: Pick| {
             let time = of(samples, pick) / each;
+            if time.is_nan() {
+                return "–".to_owned();
+            }
             if time < 100.0 { format!("{time:.1}") } else { format!("{time:.0}") }
         };
         let wall: Pick = |it| it.wall_ms;
@@ -163,7 +175,7 @@ impl Row {
             _ => "–".to_owned(),
         };
         format!(
-            "| {} | {} | {} | **{:.2}** | {} | {} | **{:.2}** | {peak} | {connections} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {peak} | {connections} |",
             self.what,
             time(&self.git, wall),
             time(&self.ours, wall),

@@ -27,7 +27,12 @@ fn connect(server: &Server, query: &str) -> Result<Socket, u16> {
 /// The next event, or the code with which the server closed.
 fn next(socket: &mut Socket) -> Result<Value, u16> {
     loop {
-        match socket.read().expect("a frame") {
+        let read = match socket.read() {
+            // A signal that another test's child sent to this process.
+            Err(tungstenite::Error::Io(error)) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            read => read.expect("a frame"),
+        };
+        match read {
             Message::Text(text) => return Ok(serde_json::from_str(&text).expect("one event in JSON")),
             Message::Close(frame) => return Err(frame.map_or(0, |frame| frame.code.into())),
             _ => {}
@@ -226,4 +231,52 @@ fn a_server_that_is_killed_while_it_writes_loses_nothing() {
     assert_eq!(texts.len(), there.len());
     assert!(!acknowledged.is_empty() && acknowledged.iter().all(|id| once.contains(id.as_str())));
     graph.ok(&["doctor", "RUN"]);
+}
+
+/// A client that reads nothing is closed, and comes again where it was: nothing is lost and nothing waits for it. CONTRACT 23.7
+#[test]
+fn a_client_that_is_too_slow_is_closed_and_continues_where_it_was() {
+    use aynig::journal::directory::RunDirectory;
+    use aynig::journal::writer::Writer;
+    let (graph, server, run) = served();
+    let store = super::super::ledger::open(&graph.repo.path);
+    let handle = store.handle();
+    let directory = RunDirectory::of(&handle, aynig::model::ids::RunId::parse(&run).expect("an id"));
+    let mut slow = connect(&server, &format!("?runId={run}")).expect("it opens");
+    let mut quick = connect(&server, &format!("?runId={run}")).expect("it opens");
+    let hello = next(&mut slow).expect("a hello");
+    let (begin, journal) = (hello["seq"].as_u64().expect("a number"), hello["journal"].clone());
+    next(&mut quick).expect("a hello");
+    // More than the buffers of a connection hold, and many more events than a client may be behind.
+    let text = "x".repeat(2_000);
+    let (groups, many) = (30_u64, 500_u64);
+    let mut writer = Writer::open(&handle, &directory).expect("a journal");
+    for _ in 0..groups {
+        let event = || {
+            let id = aynig::model::ids::OpId::random().to_string();
+            serde_json::json!({ "id": id, "runId": run, "type": "node.log", "line": text })
+                .to_string()
+                .into_bytes()
+        };
+        writer.append(&(0..many).map(|_| event()).collect::<Vec<_>>()).expect("lines");
+        for _ in 0..many {
+            next(&mut quick).expect("it keeps up");
+        }
+    }
+    let mut seen = Vec::new();
+    let code = loop {
+        match next(&mut slow) {
+            Ok(event) => seen.push(event["seq"].as_u64().expect("a number")),
+            Err(code) => break code,
+        }
+    };
+    assert_eq!(code, 4008);
+    let last = *seen.last().expect("the buffers had some");
+    let query = format!("?runId={run}&after={last}&journal={}", journal.as_str().expect("an id"));
+    let mut again = connect(&server, &query).expect("it opens");
+    next(&mut again).expect("a hello");
+    while seen.len() < usize::try_from(groups * many).expect("few") {
+        seen.push(next(&mut again).expect("it is open")["seq"].as_u64().expect("a number"));
+    }
+    assert!(seen.iter().copied().eq(begin + 1..=begin + groups * many), "no gap and no double");
 }

@@ -194,6 +194,22 @@ fn a_server_with_a_runner_carries_out_what_it_is_asked_for() {
     assert_eq!(server.stop(), Some(0), "a signal ends both");
 }
 
+/// Settings that are made while a server runs count at once. CONTRACT 23.1
+#[test]
+fn a_setting_that_is_made_later_counts() {
+    let repo = Repo::new();
+    let server = served(&repo, "echo done");
+    let names = || {
+        let providers = server.get("/api/providers").ok();
+        providers["providers"].as_array().expect("a list").iter().any(|one| one["name"] == "later")
+    };
+    assert!(!names());
+    for (key, value) in [("kind", "custom"), ("protocol", "text"), ("command", "true")] {
+        repo.git(["config", &format!("aynig.provider.later.{key}"), value]);
+    }
+    assert!(names());
+}
+
 /// CONTRACT 23.1
 #[test]
 fn a_runner_that_cannot_begin_ends_the_server_with_its_error() {
