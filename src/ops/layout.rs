@@ -64,15 +64,24 @@ pub fn read(repo: &Repo, run: RunId) -> Result<Option<Layout>, Error> {
     Ok(serde_json::from_slice(&text).ok())
 }
 
-/// Keeps the layout of a run on this host.
-pub fn keep(repo: &Repo, run: RunId, layout: Layout) -> Result<Layout, Error> {
+/// Refuses a layout that is too large.
+pub fn check(layout: &Layout) -> Result<(), Error> {
     if layout.positions.len() > MOST {
         return Err(Error::usage(format!("a layout has at most {MOST} positions; nothing was changed")));
     }
+    Ok(())
+}
+
+/// Keeps the layout of a run on this host.
+pub fn keep(repo: &Repo, run: RunId, layout: Layout) -> Result<Layout, Error> {
+    check(&layout)?;
     let updated_at = Timestamp::from_millis(clock::wall_millis());
     let layout = Layout { updated_at, ..layout };
     let because = |error: &dyn std::error::Error| Error::because("keep the layout", error);
     let text = serde_json::to_vec(&layout).map_err(|error| because(&error))?;
-    fsutil::replace_private(&place(repo, run)?, &text).map_err(|error| because(&error))?;
+    let place = place(repo, run)?;
+    // The directory of a run that was just made comes with its first event.
+    let made = place.parent().map_or(Ok(()), fsutil::create_private_dir_all);
+    made.and_then(|()| fsutil::replace_private(&place, &text)).map_err(|error| because(&error))?;
     Ok(layout)
 }

@@ -24,7 +24,7 @@ pub(super) struct How {
 
 /// Show an artifact with its content
 #[utoipa::path(get, path = "/api/runs/{id}/artifacts/{artifact}", params(("id" = String, Path), ("artifact" = String, Path), How),
-    responses((status = 200, description = "the artifact, and its content as text", body = shapes::Content)))]
+    responses((status = 200, description = "the artifact, and its content as text; with `raw=1` its bytes", content((shapes::Content = "application/json"), (String = "text/plain"), (Vec<u8> = "application/octet-stream")))))]
 pub(super) async fn show(
     State(shared): At,
     Path((id, named)): Path<(String, String)>,

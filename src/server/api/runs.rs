@@ -142,6 +142,7 @@ pub(super) struct NewRun {
 pub(super) async fn create(State(shared): At, body::Json(new): body::Json<NewRun>) -> Answer {
     answer(shared, None, move |desk| {
         own_place(desk, new.cwd.as_deref())?;
+        new.layout.as_ref().map_or(Ok(()), layout::check)?;
         let named = new.base.as_deref().unwrap_or("HEAD");
         let base = flow::base(desk.repo, named).map_err(|error| Failure::from(error).field("base"))?;
         flow::not_of_a_run(desk.repo, named)?;
@@ -229,6 +230,7 @@ pub(super) async fn change(
 ) -> Answer {
     answer(shared, key, move |desk| {
         let run = desk.run(&id)?;
+        patch.layout.as_ref().map_or(Ok(()), layout::check)?;
         let settings = graph_runs::Settings {
             status: patch.status,
             label: patch.label.as_deref(),

@@ -1,6 +1,7 @@
 //! The work of a run: its changes, putting it back, and publishing it.
 
 use axum::extract::{Path, State};
+use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
@@ -119,6 +120,13 @@ pub(super) async fn publish(State(shared): At, Path(id): Path<String>, Json(give
     answer(shared, None, move |desk| {
         publish::check_caller()?;
         let run = desk.run(&id)?;
+        if desk.repo.remote_names().is_empty() {
+            let status = StatusCode::UNPROCESSABLE_ENTITY;
+            let message = "this repository has no remote to publish on; nothing was changed";
+            return Err(
+                Failure::new(status, "no_remote", message).hint("`git remote add origin URL` adds one")
+            );
+        }
         let slug = all::show(desk.repo, run)?.state.run.slug;
         let into: Option<BranchName> = match &given.into {
             None => None,

@@ -26,6 +26,8 @@ fn clients_of_the_contract_work_unmodified() {
     let (repo, server) = served("echo done");
     assert_eq!(server.get("/api/runs").ok(), serde_json::json!({ "runs": [] }));
     let run = id(&server.post("/api/runs", "").ok(), "run");
+    let laid = server.post("/api/runs", r#"{"layout":{"viewport":{"x":1,"y":2,"zoom":1}}}"#).ok();
+    assert_eq!(laid["run"]["layout"]["viewport"]["y"], 2.0);
     let top = repo.path.canonicalize().expect("it exists").display().to_string();
     let body = format!(r#"{{"mode":"INTERACTIVE","globalMode":"IMPLEMENTATION","cwd":"{top}"}}"#);
     let second = server.post("/api/runs", &body).ok();

@@ -150,6 +150,7 @@ fn work_is_put_back_over_the_server_and_what_was_there_is_saved() {
     let started = server.post("/api/flows", r#"{"path":"flows/good.yaml","inputs":{"what":"it"}}"#).ok();
     let run = text_of(&started["run"], "id").to_owned();
     repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(server.post(&format!("/api/runs/{run}/publish"), "").refused(), (422, "no_remote".to_owned()));
     let back = |path: &str, body: &str| server.post(&format!("/api/runs/{path}/rollback"), body);
     assert_eq!(back(&run, r#"{"node":"x"}"#).refused().0, 422);
     let done = back(&run, "").ok();

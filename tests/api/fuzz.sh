@@ -1,0 +1,69 @@
+#!/bin/sh
+# Sends random requests, made from the document of the API, to a real server of a repository with runs:
+#
+#   fuzz.sh AYNIG ST
+#
+# ST is the program of schemathesis. No answer may be an error of the server (5xx) or one that the
+# document does not allow. Three rounds: any ids, those of a graph, those of a flow.
+set -eu
+
+[ $# -eq 2 ] || { echo 'usage: fuzz.sh AYNIG ST' >&2; exit 2; }
+aynig=$1 st=$2
+here=$(cd "$(dirname "$0")" && pwd)
+directory=$(mktemp -d)
+server=''
+finish() {
+    status=$?
+    trap - EXIT
+    [ -z "$server" ] || kill "$server" 2>/dev/null || true
+    rm -rf "$directory"
+    exit "$status"
+}
+trap finish EXIT
+unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE
+export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null TZ=UTC
+export XDG_STATE_HOME="$directory/repository.state"
+
+repository="$directory/repository"
+sh "$here/../web/fixtures.sh" "$aynig" "$repository" "$directory/fixtures" >"$directory/made" 2>&1 || {
+    cat "$directory/made" >&2
+    exit 1
+}
+cd "$repository"
+"$aynig" serve --listen 127.0.0.1:0 >"$directory/link" 2>"$directory/served" &
+server=$!
+until [ -s "$directory/link" ]; do
+    kill -0 "$server" || { cat "$directory/served" >&2; exit 1; }
+    sleep 0.1
+done
+url=$(sed 's|/#.*||' "$directory/link")
+token=$(python3 -c '
+import json, sys
+print(json.load(open(sys.argv[1]))["token"])' .git/aynig/data/serve.json)
+id() { # KIND LABEL: the id of a run
+    curl -sS -H "Authorization: Bearer $token" "$url/api/runs" | python3 -c '
+import json, sys
+runs = json.load(sys.stdin)["runs"]
+print(next(run["id"] for run in runs if run["kind"] == sys.argv[1] and sys.argv[2] in run["label"]))' "$1" "$2"
+}
+
+fuzz() { # NAME OPTION...: a round
+    echo "fuzz.sh: $1" >&2
+    shift
+    # Sessions end, streams stay open, and a run that is gone shows nothing more.
+    (cd "$directory" && "$st" run "$url/api/openapi.json" --header "Authorization: Bearer $token" --seed 1 \
+        --max-examples 15 --phases coverage,fuzzing --no-color --exclude-path-regex 'session|stream' \
+        --checks not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance \
+        "$@") >"$directory/out" 2>&1 || { cat "$directory/out" >&2; exit 1; }
+    grep 'generated' "$directory/out"
+}
+graph=$(id graph greeting) flow=$(id flow '')
+fuzz 'any ids'
+set -- --exclude-method DELETE --exclude-path-regex 'session|stream|/stop$'
+printf '[parameters]\n"path.id" = "%s"\n"path.node" = "ada"\n"query.node" = "ada"\n' "$graph" >"$directory/schemathesis.toml"
+fuzz 'a graph' "$@"
+printf '[parameters]\n"path.id" = "%s"\n' "$flow" >"$directory/schemathesis.toml"
+fuzz 'a flow' "$@"
+kill "$server"
+wait "$server"
+server=''
