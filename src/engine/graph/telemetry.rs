@@ -75,8 +75,11 @@ impl Telemetry {
         let (alive, over) = mpsc::channel();
         let shared = Arc::<Shared>::default();
         let (store, directory, counts) = (repo.store(), directory.clone(), Arc::clone(&shared));
+        let reports = Reports::of(about);
+        // Its time is before that of all that the program says.
+        let begun = reports.begun(&what).into_iter().map(|event| reports.enveloped(event)).collect();
         let thread = thread::Builder::new().name("telemetry".to_owned()).spawn(move || {
-            write(&store.handle(), &directory, (about, &what), (&lines, &counts), alive);
+            write(&store.handle(), &directory, (reports, begun), (&lines, &counts), alive);
         });
         if let Err(error) = thread {
             tracing::warn!(%error, "no thread for what the turn reports; its files have all of it");
@@ -113,35 +116,42 @@ impl Drop for Telemetry {
 fn write(
     repo: &Repo,
     directory: &RunDirectory,
-    (about, what): (About, &str),
+    (mut reports, mut events): (Reports, Vec<Vec<u8>>),
     (lines, shared): (&Receiver<String>, &Shared),
     alive: Sender<()>,
 ) {
     let mut writer = match Writer::open(repo, directory) {
         Ok(writer) => writer,
         Err(error) => {
-            tracing::warn!(%error, run = %about.run, "the journal cannot be written");
+            tracing::warn!(%error, run = %reports.about.run, "the journal cannot be written");
             return;
         }
     };
-    let mut reports = Reports::of(about);
-    let mut events = reports.begun(what);
     let mut beat = clock::monotonic() + BEAT;
     let mut is_open = true;
-    while is_open {
-        is_open = collect(lines, shared, beat, |line| events.extend(reports.of_line(line)));
+    // The beginning does not wait for what the program says.
+    loop {
+        if !events.is_empty()
+            && let Err(error) = writer.append(&events)
+        {
+            tracing::debug!(%error, run = %reports.about.run, "events of a live turn are not in the journal");
+        }
+        events.clear();
+        if !is_open {
+            break;
+        }
+        is_open = collect(lines, shared, beat, |line| {
+            for event in reports.of_line(line) {
+                // Its time is that of the line.
+                events.push(reports.enveloped(event));
+            }
+        });
         if clock::monotonic() >= beat {
             beat = clock::monotonic() + BEAT;
-            events.push(reports.beat());
+            events.push(reports.enveloped(reports.beat()));
         }
-        if !is_open {
-            events.extend(reports.left_out(shared.left_out.load(Ordering::Relaxed)));
-        }
-        let written: Vec<Vec<u8>> = events.drain(..).map(|event| reports.enveloped(event)).collect();
-        if !written.is_empty()
-            && let Err(error) = writer.append(&written)
-        {
-            tracing::debug!(%error, run = %about.run, "events of a live turn are not in the journal");
+        if !is_open && let Some(event) = reports.left_out(shared.left_out.load(Ordering::Relaxed)) {
+            events.push(reports.enveloped(event));
         }
     }
     // Nobody waits until they are on the disk.

@@ -43,6 +43,23 @@ fn artifacts(graph: &Graph) -> Vec<String> {
     all
 }
 
+/// The beginning of a turn has its own time, not that of the first line, and its program has not begun then. CONTRACT 22.29
+#[test]
+fn a_turn_begins_before_its_program_does() {
+    let graph = reporting(
+        r#"date +%s%3N >../../time
+printf '%s\n' '{"type":"message.assistant.final","content":"done"}'"#,
+        &["a"],
+    );
+    graph.ok(&["chat", "RUN", "a", "Write it."]);
+    graph.drain();
+    let began = seen(&graph, "a", "turn.status").first().map(|event| event["ts"].clone()).expect("an event");
+    let began = aynig::model::time::Timestamp::parse(began.as_str().expect("a time")).expect("a time");
+    let worktree = graph.repo.beside("worktrees");
+    let printed = std::fs::read_to_string(worktree.join("time")).expect("a file");
+    assert!(began.millis() <= printed.trim().parse().expect("a number"), "{began} {printed}");
+}
+
 /// CONTRACT 22.29
 #[test]
 fn a_live_turn_is_seen_as_it_goes() {
