@@ -168,7 +168,8 @@ impl Engine<'_> {
         self.put_back_to(context, |_, _| to, why)
     }
 
-    /// The same. `to` is asked with the work branch and the number of its worktree, as other hosts have published them.
+    /// Puts the worktree and the work branch back to the commit that `to` chooses, from the branch and the number of the worktree
+    /// as other hosts have published them.
     fn put_back_to(
         &self,
         context: Context,

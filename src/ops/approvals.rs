@@ -54,7 +54,7 @@ pub fn list(repo: &Repo, which: Which) -> Result<Vec<Asked>, Error> {
     collect(repo, which, &[RunKind::Graph])
 }
 
-/// What waits for the answer of a person: the requests of graphs, and the gates of flows, the oldest first.
+/// The open requests of graphs and the open gates of flows, the oldest first.
 pub fn waiting(repo: &Repo) -> Result<Vec<Asked>, Error> {
     collect(repo, Which::Open, &[RunKind::Graph, RunKind::Flow])
 }
@@ -152,7 +152,7 @@ pub fn find(repo: &Repo, named: &str) -> Result<Asked, Error> {
     meant(list(repo, Which::All)?, named)
 }
 
-/// The same among the requests of graphs and the gates of flows.
+/// Finds a request of a graph or a gate of a flow by its id, or by the beginning of it.
 pub fn find_any(repo: &Repo, named: &str) -> Result<Asked, Error> {
     meant(collect(repo, Which::All, &[RunKind::Graph, RunKind::Flow])?, named)
 }

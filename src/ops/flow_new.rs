@@ -154,7 +154,7 @@ pub struct Offered {
     pub workflow_id: Option<String>,
     /// Its `version`.
     pub version: Option<u64>,
-    /// What it is for.
+    /// Its purpose.
     pub description: Option<String>,
     /// Its inputs.
     pub inputs: Vec<OfferedInput>,

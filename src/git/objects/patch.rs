@@ -23,7 +23,7 @@ pub struct FileChange {
     pub path: String,
     /// Its path in the old tree, if that is another one.
     pub old: Option<String>,
-    /// What became of it.
+    /// The kind of the change.
     pub status: FileStatus,
     /// Whether git takes it for binary: it has no hunks then.
     pub binary: bool,
@@ -33,7 +33,7 @@ pub struct FileChange {
     pub hunks: Vec<Hunk>,
 }
 
-/// What became of a file.
+/// The kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FileStatus {
