@@ -381,8 +381,14 @@ fn remove_locks_of_commands(host: &Repo) {
     }
 }
 
-fn from_environment<T: std::str::FromStr>(name: &str) -> Option<T> {
+/// A variable that sets the size of a random run.
+pub(crate) fn from_environment<T: std::str::FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
+/// The time that a long random run lasts at least: `CHAOS_MINUTES`, five by default.
+pub(crate) fn long() -> Duration {
+    Duration::from_secs(60 * from_environment("CHAOS_MINUTES").unwrap_or(5))
 }
 
 fn run(mut field: Field, seed: u64, steps: u32) {
@@ -438,11 +444,12 @@ fn run(mut field: Field, seed: u64, steps: u32) {
 }
 
 /// Progress, and the record of a failure.
-fn tell(line: &str) {
+pub(crate) fn tell(line: &str) {
     writeln!(std::io::stdout(), "{line}").ok();
 }
 
-fn seed() -> u64 {
+/// The seed: `CHAOS_SEED`, else a new one.
+pub(crate) fn seed() -> u64 {
     from_environment("CHAOS_SEED").unwrap_or_else(|| now().wrapping_mul(0x2545_F491_4F6C_DD1D))
 }
 

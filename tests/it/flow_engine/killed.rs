@@ -1,14 +1,14 @@
 //! Runners and steps of one run that are killed at random, on two hosts. `CHAOS_SEED` repeats a series.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::crashes::{Killed, Kind, LATER, Scene};
 use super::*;
-use crate::chaos::Dice;
+use crate::chaos::{Dice, long, seed, tell};
 
 const DONE: [&str; 4] = ["s1 completed s2", "s2 completed s3", "s3 completed s4", "s4 completed STOP"];
 
@@ -43,11 +43,23 @@ fn runner(host: &Repo, offset: u64) -> Running {
 /// CONTRACT 20.3, 20.5
 #[test]
 fn kills_at_random_on_two_hosts_lose_and_double_nothing() {
-    let told = std::env::var("CHAOS_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = told.unwrap_or_else(|| now().wrapping_mul(0x2545_F491_4F6C_DD1D));
-    println!("CHAOS_SEED={seed}");
+    run(sized(1, 5), Duration::ZERO);
+}
+
+#[test]
+#[ignore = "takes minutes: CHAOS_MINUTES=10 cargo test --test it -- --ignored long_flow_chaos --nocapture"]
+fn long_flow_chaos() {
+    run(5, long());
+}
+
+/// Makes at least so many series, for at least that long.
+fn run(most: usize, lasts: Duration) {
+    let seed = seed();
+    tell(&format!("CHAOS_SEED={seed}"));
     let mut dice = Dice(seed);
-    for series in 0..sized(1, 5) {
+    let begun = Instant::now();
+    let mut series = 0;
+    while series < most || begun.elapsed() < lasts {
         let scene = Scene::new(true);
         let steps = steps_in_a_row();
         let kind = Kind {
@@ -81,5 +93,7 @@ fn kills_at_random_on_two_hosts_lose_and_double_nothing() {
             runner(&scene.hosts[host], offset).finish();
         }
         scene.assert_whole(&run, &kind, &format!("seed {seed}, series {series}"));
+        series += 1;
     }
+    tell(&format!("{series} runs of {} steps", DONE.len()));
 }

@@ -15,7 +15,7 @@ use aynig::crashpoint::Point;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::super::chaos::Dice;
+use super::super::chaos::{Dice, long, seed, tell};
 use super::judge::{Case, Commit, Line, Work, judge};
 use super::*;
 
@@ -511,17 +511,8 @@ fn pause(dice: &mut Dice, most: usize) {
     std::thread::park_timeout(Duration::from_millis(u64::try_from(dice.roll(most)).expect("small")));
 }
 
-/// Progress, and the record of a failure.
-fn tell(line: &str) {
-    writeln!(std::io::stdout(), "{line}").ok();
-}
-
-fn from_environment<T: std::str::FromStr>(name: &str) -> Option<T> {
-    std::env::var(name).ok().and_then(|text| text.parse().ok())
-}
-
 fn run(hosts: usize, size: Size) {
-    let seed = from_environment("CHAOS_SEED").unwrap_or_else(|| now().wrapping_mul(0x2545_F491_4F6C_DD1D));
+    let seed = seed();
     tell(&format!("CHAOS_SEED={seed} {size:?}"));
     let mut dice = Dice(seed);
     let mut field = Field::new(hosts, size, seed, &mut dice);
@@ -553,8 +544,7 @@ fn small() -> Size {
 }
 
 fn large() -> Size {
-    let minutes = from_environment("CHAOS_MINUTES").unwrap_or(5);
-    Size { nodes: 50, steps: 300, budget: 100_000, lasts: Duration::from_secs(60 * minutes) }
+    Size { nodes: 50, steps: 300, budget: 100_000, lasts: long() }
 }
 
 #[test]

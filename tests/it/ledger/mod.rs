@@ -2,6 +2,7 @@
 //!
 //! A writer is a process of its own: this test program, started again for the test `worker` alone.
 
+mod chaos;
 mod companions;
 mod contents;
 mod crashes;
