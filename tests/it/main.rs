@@ -26,6 +26,7 @@ mod clean;
 mod clean_deferred;
 mod completions;
 mod configuration;
+mod conformance;
 mod contract;
 mod contract_rules;
 #[cfg(debug_assertions)]
