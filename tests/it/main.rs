@@ -53,6 +53,7 @@ mod flow_engine;
 mod flow_runs;
 mod generated;
 mod graphs;
+mod guides;
 mod handover;
 mod hints;
 mod hostile;
@@ -101,7 +102,7 @@ mod provider;
 mod publish;
 mod quiet;
 mod races;
-mod readme;
+
 mod ready;
 mod reconfigured;
 mod remote;

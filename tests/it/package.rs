@@ -98,7 +98,7 @@ fn its_version_and_what_it_needs_are_those_of_the_program() {
     let readme = fs::read_to_string(shipped("README.md")).expect("the README");
     let needs = deb["depends"].as_str().expect("what it needs");
     let git = needs.split("git (>= 1:").nth(1).and_then(|rest| rest.split(')').next()).expect("git");
-    assert!(readme.contains(&format!("git {git} or newer is needed")), "{git}");
+    assert!(readme.contains(&format!("git {git} or newer")), "{git}");
 }
 
 /// Builds the package with the tested program in place of a release build.

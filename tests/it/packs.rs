@@ -68,9 +68,9 @@ fn every_pack_has_a_readme_and_sound_scripts() {
         .collect();
     names.sort();
     assert_eq!(names, ["feature", "hello", "ops", "orchestration", "review"]);
-    let page = std::fs::read_to_string(packs().join("../../README.md")).expect("as the test made it");
+    let page = std::fs::read_to_string(packs().join("../docs/workflows.md")).expect("as the test made it");
     for name in names {
-        assert!(page.contains(&format!("\n- `{name}`: ")), "README: {name}");
+        assert!(page.contains(&format!("\n- `{name}`: ")), "the guide: {name}");
         let about =
             std::fs::read_to_string(packs().join(&name).join("README.md")).expect("as the test made it");
         assert!(about.starts_with(&format!("# {name}\n")), "{about}");

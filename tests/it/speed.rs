@@ -34,8 +34,16 @@ fn the_bench_makes_its_table() {
         beside: None,
     };
     let mut rows = Vec::new();
-    suite::run(&sizes, &[], &mut |row| rows.push(row));
+    let goals = suite::run(&sizes, &[], &mut |row| rows.push(row));
     assert_eq!(rows.len(), 29, "{rows:#?}");
+    assert_eq!(goals.len(), 17, "each goal has a row: {goals:#?}");
+    for goal in &goals {
+        assert_eq!(
+            goal.matches('|').count(),
+            suite::goals::HEAD.lines().next().expect("a line").matches('|').count()
+        );
+        assert!(!goal.contains("NaN") && !goal.contains("inf"), "{goal}");
+    }
     let columns = suite::head(&sizes).lines().last().expect("a table").matches('|').count();
     for row in &rows {
         assert_eq!(row.matches('|').count(), columns, "{row}");

@@ -8,6 +8,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::guides::{document, section};
 use super::programs::{program, shipped};
 use super::support::*;
 
@@ -335,13 +336,12 @@ sctl start aynig-role@nobody.service 2>/dev/null; found no-file $?
     repo.assert_tidy();
 }
 
-/// The blocks of the README's systemd section, word for word.
+/// The blocks of the guide's section on systemd, word for word.
 #[test]
-fn the_readmes_lines_work_as_written() {
-    let readme = fs::read_to_string(shipped("README.md")).expect("the README");
-    let section = readme.split("## Running it unattended").nth(1).and_then(|rest| rest.split("\n## ").next());
+fn the_guides_lines_work_as_written() {
+    let guide = document("contrib/docs/operating.md");
+    let section = section(&guide, "## systemd");
     let blocks: Vec<&str> = section
-        .expect("the section")
         .split("```text\n")
         .skip(1)
         .filter_map(|rest| rest.split("```").next())
@@ -369,7 +369,7 @@ sctl stop 'aynig-role@*' 'aynig@*.timer'
     assert_said(&said, &["timers: 1"]);
     assert_eq!(repo.said("monday"), "none");
     assert_eq!(repo.said("tuesday"), "reviewer");
-    for word in readme.split(|c: char| c.is_whitespace() || "`\"'".contains(c)) {
+    for word in guide.split(|c: char| c.is_whitespace() || "`\"'".contains(c)) {
         if let Some((name, _)) = word.split_once('@').filter(|(name, _)| name.starts_with("aynig")) {
             assert!(UNITS.iter().any(|unit| unit.starts_with(&format!("{name}@"))), "{word}");
         }

@@ -33,10 +33,9 @@ fn the_crontab_runs_as_cron_runs_it() {
     let variable = lines.next().expect("a variable");
     let job = lines.next().expect("a job");
     assert_eq!(lines.next(), None);
-    let readme = text("README.md");
     assert!(
-        readme.contains(&format!("```text\n{variable}\n{job}\n```\n")),
-        "the README shows the same lines"
+        text("contrib/docs/operating.md").contains(&format!("```text\n{variable}\n{job}\n```\n")),
+        "the guide shows the same lines"
     );
     // The first five fields are the schedule.
     let command = job.splitn(7, ' ').collect::<Vec<_>>();

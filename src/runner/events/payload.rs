@@ -47,7 +47,7 @@ const MOST_CHARS: usize = 2_000;
 /// The name of the log among those of attempts.
 const LOG: &str = "notify.log";
 
-/// A notification in its documented form (README, "Being told"). The JSON has these fields in this order.
+/// A notification in its documented form (contrib/docs/operating.md, "Notifications"). The JSON has these fields in this order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Notification {

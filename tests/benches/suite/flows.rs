@@ -201,7 +201,11 @@ fn steps(sizes: &Sizes, refs: Option<usize>) -> Vec<Row> {
         format!("{steps} steps of a flow{place}, in all"),
     ];
     let both = git.into_iter().zip(ours);
-    whats.into_iter().zip(both).map(|(what, (git, ours))| Row { what, steps: None, git, ours }).collect()
+    whats
+        .into_iter()
+        .zip(both)
+        .map(|(what, (git, ours))| Row { what, steps: None, git, ours, other: None })
+        .collect()
 }
 
 /// From `flow start` to the first program, with the worktree.
@@ -225,7 +229,13 @@ fn first_program(sizes: &Sizes) -> Row {
             if plain { git.push(sample) } else { ours.push(sample) }
         }
     }
-    Row { what: "flow start to its first agent, worktree included".to_owned(), steps: None, git, ours }
+    Row {
+        what: "flow start to its first agent, worktree included".to_owned(),
+        steps: None,
+        git,
+        ours,
+        other: None,
+    }
 }
 
 /// An idle pass over runs that all wait at a gate.
@@ -266,5 +276,11 @@ fn gates(sizes: &Sizes) -> Row {
         git.push(measure(&mut listing));
         ours.push(measure(&mut room.aynig(&side.repository, &["run"])));
     }
-    Row { what: format!("idle pass, {} flows at a gate", sizes.branches), steps: None, git, ours }
+    Row {
+        what: format!("idle pass, {} flows at a gate", sizes.branches),
+        steps: None,
+        git,
+        ours,
+        other: None,
+    }
 }

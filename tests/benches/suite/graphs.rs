@@ -109,7 +109,11 @@ fn ring(sizes: &Sizes, refs: Option<usize>) -> Vec<Row> {
         format!("of it{place}: from the message in the ledger to the agent that reads it"),
     ];
     let both = git.into_iter().zip(ours);
-    whats.into_iter().zip(both).map(|(what, (git, ours))| Row { what, steps: None, git, ours }).collect()
+    whats
+        .into_iter()
+        .zip(both)
+        .map(|(what, (git, ours))| Row { what, steps: None, git, ours, other: None })
+        .collect()
 }
 
 /// The time from each message of a ring to the agent that reads it, in milliseconds.
@@ -183,7 +187,7 @@ fn between_hosts(sizes: &Sizes) -> Row {
         ours.push(sample);
     }
     let what = format!("a hand-off between two hosts that look at the hub every {POLL}, of {turns} turns");
-    Row { what, steps: None, git, ours }
+    Row { what, steps: None, git, ours, other: None }
 }
 
 fn hub_of(side: &Side) -> String {
@@ -211,7 +215,7 @@ fn at_once(sizes: &Sizes) -> Row {
         assert_eq!(side.times().len(), sizes.nodes, "each message is read once");
     }
     let what = format!("the first turns of {} nodes, worktrees included, each", sizes.nodes);
-    Row { what, steps: Some(sizes.nodes), git, ours }
+    Row { what, steps: Some(sizes.nodes), git, ours, other: None }
 }
 
 /// An idle pass over nodes that have read everything.
@@ -245,5 +249,11 @@ fn idle(sizes: &Sizes) -> Row {
         git.push(measure(listing.args(["for-each-ref", format, "refs/heads/run"])));
         ours.push(measure(&mut room.aynig(&side.repository, &["run"])));
     }
-    Row { what: format!("idle pass, {} nodes with nothing to read", sizes.branches), steps: None, git, ours }
+    Row {
+        what: format!("idle pass, {} nodes with nothing to read", sizes.branches),
+        steps: None,
+        git,
+        ours,
+        other: None,
+    }
 }

@@ -21,5 +21,5 @@ pub(super) fn case(sizes: &Sizes, state: Option<&str>) -> Row {
         None => format!("idle pass, {} branches that declare nothing", sizes.branches),
         Some(_) => format!("idle pass, {} branches whose state has no command", sizes.branches),
     };
-    Row { what, steps: None, git, ours }
+    Row { what, steps: None, git, ours, other: None }
 }

@@ -68,7 +68,8 @@ pub(super) fn cases(sizes: &Sizes) -> Vec<Row> {
         rate(&ours),
         rate(&plain)
     );
-    let appended = Row { what, steps: None, git: plain, ours };
+    let other = Some(super::as_float(groups * GROUP));
+    let appended = Row { what, steps: None, git: plain, ours, other };
     vec![appended, newest_page(sizes, &directory), fold(sizes, &room.path("folded"), &state, node)]
 }
 
@@ -109,7 +110,7 @@ fn newest_page(sizes: &Sizes, directory: &RunDirectory) -> Row {
         }));
     }
     let what = format!("the newest {PAGE} of {last} events (beside tail)");
-    Row { what, steps: None, git: plain, ours }
+    Row { what, steps: None, git: plain, ours, other: None }
 }
 
 /// Folds events of record, half of them about a node's summary, half about its usage.
@@ -145,7 +146,7 @@ fn fold(sizes: &Sizes, path: &Path, state: &State, node: NodeId) -> Row {
         assert!(folded != *state);
     }
     let what = format!("{} events folded into a state (beside reading the lines)", sizes.events);
-    Row { what, steps: None, git: plain, ours }
+    Row { what, steps: None, git: plain, ours, other: Some(super::as_float(sizes.events)) }
 }
 
 fn each_line(path: &Path, mut each: impl FnMut(&[u8])) {

@@ -58,7 +58,7 @@ fn case(sizes: &Sizes, writers: usize, turns: usize) -> Row {
     room.git(&template, &["config", "gc.autoDetach", "false"], "");
     let plain = room.script("plain-operations", PLAIN);
     let fsync = fsync_ms(&room.path("synced"));
-    let (mut git, mut ours, mut size) = (Vec::new(), Vec::new(), String::new());
+    let (mut git, mut ours, mut size) = (Vec::new(), Vec::new(), (0.0, 0.0));
     for _ in 0..sizes.rounds {
         let copy = room.copy(&template);
         let calls = |index: usize| {
@@ -82,10 +82,12 @@ fn case(sizes: &Sizes, writers: usize, turns: usize) -> Row {
     let steps = writers * turns * EACH;
     let who = if writers == 1 { "one writer".to_owned() } else { format!("{writers} writers") };
     let what = format!(
-        "{steps} operations on a ledger by {who} ({} turns of {NODES} nodes: {size}; an fsync here: {fsync:.2} ms), each",
-        writers * turns
+        "{steps} operations on a ledger by {who} ({} turns of {NODES} nodes: {:.1} MiB, {:.1} MiB packed; an fsync here: {fsync:.2} ms), each",
+        writers * turns,
+        size.0,
+        size.1
     );
-    Row { what, steps: Some(steps), git, ours }
+    Row { what, steps: Some(steps), git, ours, other: Some(size.1) }
 }
 
 /// Programs at once, as one command.
@@ -106,8 +108,8 @@ fn together(room: &Room, directory: &Path, commands: Vec<Command>) -> Command {
     shell
 }
 
-/// The size of all objects, loose and packed.
-fn packed(room: &Room, repository: &Path) -> String {
+/// The size of all objects in MiB, as they are and when they are packed.
+fn packed(room: &Room, repository: &Path) -> (f64, f64) {
     let kib = |wanted: &str| -> f64 {
         let counted = room.git(repository, &["count-objects", "-v"], "");
         let line = counted.lines().find_map(|line| line.strip_prefix(wanted)).expect("a line of git");
@@ -115,7 +117,7 @@ fn packed(room: &Room, repository: &Path) -> String {
     };
     let before = kib("size:") + kib("size-pack:");
     room.git(repository, &["repack", "-adq"], "");
-    format!("{:.1} MiB, {:.1} MiB packed", before / 1024.0, kib("size-pack:") / 1024.0)
+    (before / 1024.0, kib("size-pack:") / 1024.0)
 }
 
 fn fsync_ms(path: &Path) -> f64 {

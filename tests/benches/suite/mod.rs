@@ -5,6 +5,7 @@
 //! affects both alike.
 
 mod flows;
+pub(crate) mod goals;
 mod graphs;
 mod idle;
 mod journals;
@@ -60,7 +61,7 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    /// The sizes of the README's table, or what the environment says.
+    /// The sizes of the tables in `contrib/docs/performance.md`, or what the environment says.
     pub(super) fn from_environment() -> Self {
         let size = |name: &str, usual: usize| {
             let value = std::env::var(format!("AYNIG_BENCH_{name}")).ok();
@@ -74,9 +75,9 @@ impl Sizes {
             delay_ms: size("DELAY_MS", 50),
             files: size("FILES", 50_000),
             later_steps: size("LATER_STEPS", 5),
-            turns: size("TURNS", 100),
+            turns: size("TURNS", 1_000),
             worker: Vec::new(),
-            events: size("EVENTS", 100_000),
+            events: size("EVENTS", 1_000_000),
             flow_steps: size("FLOW_STEPS", 40),
             hub_refs: size("HUB_REFS", 1_000),
             nodes: size("NODES", 50),
@@ -96,6 +97,8 @@ struct Row {
     steps: Option<usize>,
     git: Vec<Sample>,
     ours: Vec<Sample>,
+    /// Another number of the case, which a goal is about.
+    other: Option<f64>,
 }
 
 /// Measures one case.
@@ -121,8 +124,8 @@ pub(super) fn is_worker() -> bool {
 }
 
 /// Runs the cases whose names contain one of `wanted`, or all if it is empty. Passes each row to `tell` once
-/// it is known.
-pub(super) fn run(sizes: &Sizes, wanted: &[String], tell: &mut dyn FnMut(String)) {
+/// it is known, and returns the rows of the goals that they are held against.
+pub(super) fn run(sizes: &Sizes, wanted: &[String], tell: &mut dyn FnMut(String)) -> Vec<String> {
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str()));
     let cases: [(&str, Case); 12] = [
         ("idle-unmanaged", |sizes| vec![idle::case(sizes, None)]),
@@ -138,11 +141,14 @@ pub(super) fn run(sizes: &Sizes, wanted: &[String], tell: &mut dyn FnMut(String)
         ("graphs", graphs::cases),
         ("serve", serve::cases),
     ];
+    let mut held = Vec::new();
     for (_, case) in cases.iter().filter(|(name, _)| is_wanted(name)) {
         for row in case(sizes) {
             tell(row.text(sizes.beside.is_some()));
+            held.extend(goals::lines(&row));
         }
     }
+    held
 }
 
 impl Row {

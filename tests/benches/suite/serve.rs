@@ -61,7 +61,7 @@ pub(super) fn cases(sizes: &Sizes) -> Vec<Row> {
             |times: &Times| Sample { wall_ms: times.most, cpu_ms: f64::NAN, peak_kib: 0, connections: None };
         all.iter().map(sample).collect()
     };
-    vec![Row { what, steps: None, git: samples(&plain), ours: samples(&ours) }]
+    vec![Row { what, steps: None, git: samples(&plain), ours: samples(&ours), other: None }]
 }
 
 fn now() -> u128 {

@@ -26,7 +26,7 @@ pub(super) fn local(sizes: &Sizes) -> Row {
         ended(&room, &copy, &branches);
     }
     let what = format!("{} trivial steps, each", sizes.steps);
-    Row { what, steps: Some(sizes.steps), git, ours }
+    Row { what, steps: Some(sizes.steps), git, ours, other: None }
 }
 
 /// Steps on branches of a remote, with `delay_ms` added to each connection.
@@ -78,7 +78,7 @@ pub(super) fn remote(sizes: &Sizes, delay_ms: usize) -> Row {
         0 => format!("{} steps on a remote, each", sizes.remote_steps),
         _ => format!("{} steps on a remote with {delay_ms} ms a connection, each", sizes.remote_steps),
     };
-    Row { what, steps: Some(sizes.remote_steps), git, ours }
+    Row { what, steps: Some(sizes.remote_steps), git, ours, other: None }
 }
 
 /// The first step in a large repository, and later ones: one round, aynig first. Ext4 skips recently deleted
@@ -111,7 +111,14 @@ pub(super) fn large(sizes: &Sizes) -> Vec<Row> {
     let steps = [None, Some(later.len())];
     let samples = git.into_iter().zip(ours);
     let rows = whats.into_iter().zip(steps).zip(samples);
-    rows.map(|((what, steps), (git, ours))| Row { what, steps, git: vec![git], ours: vec![ours] }).collect()
+    rows.map(|((what, steps), (git, ours))| Row {
+        what,
+        steps,
+        git: vec![git],
+        ours: vec![ours],
+        other: None,
+    })
+    .collect()
 }
 
 fn names(count: usize) -> Vec<String> {

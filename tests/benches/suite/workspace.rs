@@ -38,7 +38,7 @@ pub(super) fn cases(sizes: &Sizes) -> Vec<Row> {
     let row = |(at, what): (usize, &&str)| {
         let of = |rounds: &[Round]| rounds.iter().map(|round| round[at].clone()).collect();
         let what = format!("{what}, {} files", sizes.workspace_files);
-        Row { what, steps: None, git: of(&git), ours: of(&ours) }
+        Row { what, steps: None, git: of(&git), ours: of(&ours), other: None }
     };
     WHATS.iter().enumerate().map(row).collect()
 }
