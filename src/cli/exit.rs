@@ -8,7 +8,7 @@ use aynig::stop::Cause;
 
 use crate::cli::ui::sanitize;
 
-/// All exit codes. The README has the same table.
+/// All exit codes. `aynig(1)` has the same table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Done; also: nothing to do, or another runner was faster.
@@ -118,9 +118,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_readme_lists_them() {
-        let readme = include_str!("../../README.md");
-        let table = readme.split("\n## Exit codes\n").nth(1).and_then(|rest| rest.split("\n## ").next());
+    fn the_manual_lists_them() {
+        let page = include_str!("help/pages/aynig.md");
+        let table = page.split("# EXIT STATUS\n").nth(1).and_then(|rest| rest.split("\n# ").next());
         let table = table.expect("the section");
         for exit in [
             Exit::Done,
@@ -135,8 +135,8 @@ mod tests {
             Exit::Bug,
             Exit::TimedOut,
         ] {
-            assert!(table.contains(&format!("\n| {} | ", exit.code())), "{exit:?} is missing in\n{table}");
+            assert!(table.contains(&format!("\n| *{}* | ", exit.code())), "{exit:?} is missing in\n{table}");
         }
-        assert!(table.contains("\n| 128+n | "), "{table}");
+        assert!(table.contains("\n| *128+n* | "), "{table}");
     }
 }

@@ -40,7 +40,7 @@ fn shell(repo: &Repo, program: &Path, arguments: &[&str]) -> Command {
 
 /// Beginnings of a line, whose last word is completed, and the expected candidates. Options are compared only
 /// if the line asks for options.
-const LINES: [(&[&str], &[&str]); 20] = [
+const LINES: [(&[&str], &[&str]); 21] = [
     (&["aynig", "orch", "show", "0"], &["0a1b2c3d"]),
     (&["aynig", "orch", "events", "--type", "x", "0"], &["0a1b2c3d"]),
     (&["aynig", "run", "--worktree", "place/"], &["place/good/"]),
@@ -52,6 +52,7 @@ const LINES: [(&[&str], &[&str]); 20] = [
     (&["aynig", "cancel", "monday", "fe"], &["feat/one"]),
     (&["aynig", "log", "ü"], &["ünïcode"]),
     (&["aynig", "manual", "set-"], &["set-state", "set-working"]),
+    (&["aynig", "manual", "com"], &["commands", "completions"]),
     (&["aynig", "run", "--remote", "hub", "--branch", "mo"], &["mole", "monday"]),
     (&["aynig", "status", "--remote", ""], &["hub"]),
     (&["aynig", "run", "--role", ""], &["careful"]),

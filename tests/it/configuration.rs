@@ -1,8 +1,7 @@
 //! Settings in git's configuration: each works like its option, in git's own layers, and the nearest one
 //! wins.
 
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
 
 use aynig::ops::settings::keys::{Fallback, KEYS, Key};
 
@@ -255,35 +254,42 @@ fn a_misspelt_setting_is_named_with_the_one_that_may_be_meant() {
     assert!(!line("aynig.xyzzy").contains("mean"), "{said}");
 }
 
-/// A setting as a line of the README's table.
-fn row(key: &Key) -> String {
-    let repeatable = if key.is_repeatable() { " (repeatable)" } else { "" };
-    let flag = key.option.as_ref().map(|option| format!("`--{}`", option.long)).unwrap_or_default();
-    let default = match key.default {
-        Fallback::Words(words) => words.to_owned(),
-        Fallback::Value(value) if value.parse::<u64>().is_ok() => value.to_owned(),
-        Fallback::Value(value) => format!("`{value}`"),
-    };
-    let cells = [&format!("`aynig.{}`{repeatable}", key.name), &flag, key.environment, key.trailer, &default];
-    cells.iter().fold("|".to_owned(), |row, cell| {
-        if cell.is_empty() { format!("{row} |") } else { format!("{row} {cell} |") }
-    })
+/// The end of the entry of a setting in `aynig-config(5)`: its sources and its default.
+fn sources(key: &Key) -> String {
+    let mut text = String::new();
+    if let Some(option) = &key.option {
+        text.push_str(&format!(" Option: --{}.", option.long));
+    }
+    for (source, name) in [("Environment", key.environment), ("Trailer", key.trailer)] {
+        if !name.is_empty() {
+            text.push_str(&format!(" {source}: {name}."));
+        }
+    }
+    let (Fallback::Value(default) | Fallback::Words(default)) = key.default;
+    format!("{text} Default: {default}.").replace('`', "")
 }
 
-/// A line without the targets of its links.
-fn unlinked(line: &str) -> String {
-    let mut parts = line.split("](");
-    let first = parts.next().expect("one").replace('[', "");
-    parts.fold(first, |text, part| text + &part.split_once(')').expect("a target").1.replace('[', ""))
+/// The page without its fonts and escapes.
+fn plain(page: &str) -> String {
+    let escapes = [("\\fB", ""), ("\\fR", ""), ("\\fI", ""), ("\\-", "-"), ("\\(aq", "'")];
+    escapes.iter().fold(page.to_owned(), |text, (escape, plain)| text.replace(escape, plain))
 }
 
 #[test]
-fn the_readme_has_the_table_of_settings() {
-    let readme =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).expect("README.md");
-    let listed: BTreeSet<String> =
-        readme.lines().filter(|line| line.starts_with("| `aynig.")).map(unlinked).collect();
-    assert_eq!(listed, KEYS.iter().map(row).collect());
+fn the_manual_has_all_settings() {
+    let page = plain(&out(&Repo::new().aynig_ok(["manual", "config"])));
+    let section = page.split("\n.SH SETTINGS\n").nth(1).and_then(|rest| rest.split("\n.SH ").next());
+    let entries = section.expect("the section").split(".TP\n").filter(|entry| !entry.is_empty());
+    let entries: BTreeMap<&str, &str> = entries.filter_map(|entry| entry.split_once('\n')).collect();
+    let names: BTreeSet<String> = KEYS.iter().map(|key| format!("aynig.{}", key.name)).collect();
+    assert_eq!(entries.keys().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>(), names);
+    for key in &KEYS {
+        let entry = entries[format!("aynig.{}", key.name).as_str()].trim_end();
+        assert!(entry.starts_with(key.help.replace('`', "").trim_end_matches('.')), "{entry}");
+        assert!(entry.ends_with(&sources(key)), "{}: {entry}", sources(key));
+        let repeatable = entry.to_lowercase().contains("repeatable");
+        assert!(!key.is_repeatable() || repeatable, "{entry}");
+    }
 }
 
 /// Git reads it where a repository is served, not where one is worked in.

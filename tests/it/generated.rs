@@ -1,4 +1,4 @@
-//! Files that are generated and committed equal their freshly generated contents: the pages in `man/`, the scripts in
+//! Files that are generated and committed equal their freshly generated contents: the pages below `man/`, the scripts in
 //! `contrib/completions/`, and the document of the API.
 //!
 //! `AYNIG_UPDATE=1 cargo test --test it generated` rewrites them.
@@ -48,22 +48,28 @@ pub(crate) fn listed(help: &str) -> Vec<String> {
         .collect()
 }
 
+/// The paths of all pages below `place`: `man1/aynig-run.1` and so on.
+fn pages(place: &Path) -> BTreeSet<String> {
+    let files = files_below(place).into_iter();
+    files.map(|file| file.strip_prefix(place).expect("below").to_string_lossy().into_owned()).collect()
+}
+
 #[test]
 fn the_manual_pages_are_current() {
     let repo = Repo::new();
-    repo.aynig_ok(["manual", "--into", "pages/man1"]);
-    let made = repo.path.join("pages/man1");
-    let names = |place: &Path| -> BTreeSet<String> {
-        let files = fs::read_dir(place).expect("it is there").flatten();
-        files.map(|file| file.file_name().to_string_lossy().into_owned()).collect()
-    };
-    let wanted: BTreeSet<String> =
-        verbs(&repo).iter().map(|verb| format!("aynig-{verb}.1")).chain(["aynig.1".to_owned()]).collect();
-    assert_eq!(names(&made), wanted, "one page for each subcommand, and one for all");
+    repo.aynig_ok(["manual", "--into", "pages"]);
+    let made = repo.path.join("pages");
+    let others = ["man1/aynig.1", "man5/aynig-config.5", "man5/aynig-flow.5", "man7/aynig-commands.7"];
+    let wanted: BTreeSet<String> = verbs(&repo)
+        .iter()
+        .map(|verb| format!("man1/aynig-{verb}.1"))
+        .chain(others.map(str::to_owned))
+        .collect();
+    assert_eq!(pages(&made), wanted, "one page for each subcommand, one for all, and four others");
     for name in &wanted {
         assert_current(&shipped("man").join(name), &fs::read(made.join(name)).expect("a page"));
     }
-    assert_eq!(names(&shipped("man")), wanted, "and no other");
+    assert_eq!(pages(&shipped("man")), wanted, "and no other");
 }
 
 #[test]
@@ -98,7 +104,7 @@ fn a_page_tells_of_every_option_of_its_subcommand() {
             let spelt = option.replace('-', "\\-");
             assert!(page.contains(&spelt) || overview.contains(&spelt), "{verb} {option}");
         }
-        assert_sections(&page, &["NAME", "SYNOPSIS", "DESCRIPTION", "\"SEE ALSO\""]);
+        assert_sections(&page, &["NAME", "SYNOPSIS", "DESCRIPTION", "EXAMPLES", "\"SEE ALSO\""]);
     }
     assert_sections(
         &overview,
@@ -111,10 +117,35 @@ fn a_page_tells_of_every_option_of_its_subcommand() {
             "ENVIRONMENT",
             "CONFIGURATION",
             "FILES",
+            "NOTES",
+            "EXAMPLES",
         ],
     );
     assert!(!overview.contains("__"), "hidden subcommands stay hidden");
-    assert_refused(&repo.aynig(["manual", "nonsense"]), 2, &["aynig-nonsense(1)", "set-state"]);
+}
+
+/// `flow` is a page of two sections; without a number the first one is shown.
+#[test]
+fn a_page_is_found_by_its_name_and_its_section() {
+    let repo = Repo::new();
+    for (words, title) in [
+        (&["flow"][..], "AYNIG-FLOW 1"),
+        (&["flow", "start"], "AYNIG-FLOW 1"),
+        (&["1", "flow"], "AYNIG-FLOW 1"),
+        (&["5", "flow"], "AYNIG\\-FLOW 5"),
+        (&["config"], "AYNIG\\-CONFIG 5"),
+        (&["7", "commands"], "AYNIG\\-COMMANDS 7"),
+        (&["aynig-commands"], "AYNIG\\-COMMANDS 7"),
+        (&["1", "aynig"], "AYNIG 1"),
+        (&["set", "state"], "AYNIG-SET-STATE 1"),
+    ] {
+        let page = out(&repo.aynig_ok([&["manual"], words].concat()));
+        assert!(page.contains(&format!(".TH {title} ")), "{words:?}: {page}");
+    }
+    for words in [&["nonsense"][..], &["7", "flow"], &["5", "run"]] {
+        let output = repo.aynig([&["manual"], words].concat());
+        assert_refused(&output, 2, &[&words.join(" "), "set-state", "config, flow, commands"]);
+    }
 }
 
 fn assert_sections(page: &str, sections: &[&str]) {
@@ -126,7 +157,7 @@ fn assert_sections(page: &str, sections: &[&str]) {
 /// Checked by mandoc, the stricter reader, and by man.
 #[test]
 fn readers_of_manual_pages_find_nothing_to_complain_of() {
-    let pages = || fs::read_dir(shipped("man")).expect("pages").flatten().map(|page| page.path());
+    let pages = || files_below(&shipped("man"));
     if let Some(mandoc) = program("mandoc") {
         let output = Command::new(mandoc).args(["-T", "lint", "-W", "warning"]).args(pages()).output();
         let said = out(&output.expect("mandoc runs"));

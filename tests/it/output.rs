@@ -70,7 +70,9 @@ fn output_that_cannot_be_written_is_an_error_and_undoes_nothing() {
         assert_eq!(said.matches("hint: what was done stays done").count(), 1, "{arguments:?}: {said}");
     }
     assert_eq!([repo.state("by-hand"), repo.state("ready")], ["working", "done"]);
-    assert!(repo.path.join("pages/aynig-run.1").exists() && repo.path.join(".aynig/COMMANDS.md").exists());
+    assert!(
+        repo.path.join("pages/man1/aynig-run.1").exists() && repo.path.join(".aynig/COMMANDS.md").exists()
+    );
     let output = full(&repo, &["run", "--branch", "bad"]);
     assert_eq!(output.status.code(), Some(1), "what went wrong before counts: {}", err(&output));
     assert!(err(&output).contains("standard output"), "{}", err(&output));

@@ -156,7 +156,7 @@ fn the_package_installs_works_and_goes() {
         dpkg --install aynig.deb
         /usr/bin/aynig --version
         /usr/bin/aynig demo /tmp/demo
-        for page in aynig aynig-run aynig-set-state; do man --where "$page"; done
+        for page in aynig aynig-run aynig-set-state aynig-config aynig-commands; do man --where "$page"; done
         for unit in aynig@srv-x.timer aynig@srv-x.service aynig-watch@srv-x.service aynig-role@x.service aynig-serve@srv-x.service; do
             systemd-analyze --man=no verify "$unit"
             XDG_RUNTIME_DIR=/tmp systemd-analyze --man=no --user verify "$unit"

@@ -13,8 +13,8 @@ use crate::cli::args::parse::parse_label;
     disable_help_subcommand = true,
     after_help = "FILE is YAML or JSON, `-` is standard input. RUN is a slug, the beginning of an id, or an id.\n\
     `aynig run` carries out the steps of runs, on this host or any other that shares their remote.\n\
-    Exit codes: 0 done, with or without warnings; 1 the flow has a fault, there is no such run, a rule or the state of the run forbids it, or\n\
-    (--wait) the run ended without success; 2 usage; 3 set-up (check --host: this host lacks something); 4 the remote does not answer;\n\
+    Exit codes: 0 done, with or without warnings; 1 the flow has a fault, there is no such run, a rule or the state of the run forbids it, or \
+    (--wait) the run ended without success; 2 usage; 3 set-up (check --host: this host lacks something); 4 the remote does not answer; \
     5 (--wait) the run waits for a person."
 )]
 pub(crate) struct Flow {
@@ -71,7 +71,7 @@ pub(crate) struct FlowStart {
     #[arg(long, value_name = "REF", default_value = "HEAD", allow_hyphen_values = true)]
     pub(crate) base: String,
 
-    /// The value of an input (repeatable); `@FILE` takes it from a file
+    /// The value of an input (repeatable); `@FILE` takes it from a file. A required one may not be empty
     #[arg(long = "input", value_name = "NAME=VALUE")]
     pub(crate) inputs: Vec<String>,
 

@@ -167,7 +167,8 @@ pub(crate) enum Verb {
 /// `aynig run`.
 #[derive(Debug, Clone, Args)]
 #[command(
-    after_help = "Exit codes: 0 done, nothing to do, or another runner was faster; 1 a command ended stalled; \
+    after_help = "Exit codes: 0 done, nothing to do, or another runner was faster; 1 a command failed and its branch is stalled, \
+    its result could not be landed, or a branch that was named does not exist; \
     2 usage; 3 set-up; 4 the remote cannot be reached or refuses; 70 a bug; 128+n stopped by signal n.\n\
     With --dry-run: 0 whatever it shows; 1 a branch that was named does not exist; the others as above."
 )]
@@ -193,7 +194,7 @@ pub(crate) struct Run {
     #[arg(long, conflicts_with_all = ["drain", "watch"])]
     pub(crate) dry_run: bool,
 
-    /// Print a summary as JSON on stdout
+    /// Print a summary as JSON on stdout; with --watch a line for each round that did something
     #[arg(long)]
     pub(crate) json: bool,
 }

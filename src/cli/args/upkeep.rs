@@ -153,16 +153,17 @@ pub(crate) enum HookName {
 /// `aynig manual`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The pages are those that packages bring. On a terminal `man` shows them, if there is one; else roff is printed.\n\
-    To have them all found by `man`: aynig manual --into ~/.local/share/man/man1\n\
+    after_help = "On a terminal `man` shows the page, if it is installed; else the page is printed as roff.\n\
+    To install all pages for `man`: aynig manual --into ~/.local/share/man\n\
     Exit codes: 0 done; 2 usage, or there is no such page; 3 a page could not be written."
 )]
 pub(crate) struct Manual {
-    /// The subcommand whose page it is to be, such as `flow start` [default: the page of aynig itself]
-    #[arg(value_name = "SUBCOMMAND")]
+    /// The page: a subcommand such as `flow start`, or `commands`, `config`. A section may precede it, as in `5 flow`
+    /// [default: the page of aynig itself]
+    #[arg(value_name = "PAGE")]
     pub(crate) page: Vec<String>,
 
-    /// Write all pages to DIR, which is made if it is not there
+    /// Write all pages below DIR, as `man1/aynig-run.1` and so on
     #[arg(long, value_name = "DIR", conflicts_with = "page", value_hint = clap::ValueHint::DirPath)]
     pub(crate) into: Option<PathBuf>,
 }

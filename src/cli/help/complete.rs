@@ -31,6 +31,7 @@ use aynig::runner::shell_quote;
 
 use crate::cli::args::{Arguments, Completions, Shell};
 use crate::cli::exit::Exit;
+use crate::cli::help::pages::SOURCES;
 use crate::cli::ui;
 
 /// Names the shell that this process should answer.
@@ -151,7 +152,7 @@ fn with_hint(argument: Arg) -> Arg {
 
 impl Place {
     fn candidates(&self, kind: Kind) -> Vec<CompletionCandidate> {
-        let names = if matches!(kind, Kind::Page) { verbs() } else { self.names(kind) };
+        let names = if matches!(kind, Kind::Page) { pages() } else { self.names(kind) };
         names.into_iter().filter(|name| is_safe(name)).map(CompletionCandidate::new).collect()
     }
 
@@ -159,7 +160,7 @@ impl Place {
         let Ok(store) = Store::open(&self.start, &self.variables, None) else { return BTreeSet::new() };
         let repo = store.handle();
         match kind {
-            Kind::Page => verbs(),
+            Kind::Page => pages(),
             Kind::Attempt => files::all(&repo).into_iter().map(|record| record.attempt).collect(),
             Kind::Branch => self.branches(&repo),
             Kind::Ref => {
@@ -197,11 +198,9 @@ fn is_safe(name: &str) -> bool {
     (ascii.is_empty() || shell_quote(&ascii) == ascii) && !beyond.contains(harmful)
 }
 
-/// The subcommands that have a man page.
-fn verbs() -> BTreeSet<String> {
-    let program = Arguments::command();
-    let shown = program.get_subcommands().filter(|verb| !verb.is_hide_set());
-    shown.map(|verb| verb.get_name().to_owned()).collect()
+/// The names of the manual's pages, without the common beginning.
+fn pages() -> BTreeSet<String> {
+    SOURCES.iter().filter_map(|page| page.name.strip_prefix("aynig-")).map(str::to_owned).collect()
 }
 
 fn remotes(repo: &Repo) -> Vec<RemoteName> {

@@ -3,3 +3,6 @@
 pub(crate) mod complete;
 pub(crate) mod demo;
 pub(crate) mod manual;
+pub(crate) mod pages;
+pub(crate) mod roff;
+pub(crate) mod settings;

@@ -18,8 +18,8 @@ pub struct Key {
     pub(crate) group: Group,
     /// The option of `aynig run` that takes the same values.
     pub option: Option<Flag>,
-    /// The variable between the option and git's configuration in precedence, as the README shows
-    /// it.
+    /// The variable between the option and git's configuration in precedence, as
+    /// `aynig-config(5)` shows it.
     pub environment: &'static str,
     /// The trailer between them in precedence.
     pub trailer: &'static str,

@@ -1,7 +1,7 @@
 //! The table of settings: name, option, parser, default and documentation of each.
 //!
-//! Invariant: a row holds all facts about its setting. Git's configuration, the options of `aynig
-//! run`, the manual and the README's table are made from the rows, or compared with them by a test.
+//! Invariant: a row holds all facts about its setting. The reader of git's configuration, the options of
+//! `aynig run`, and `aynig-config(5)` are made from the rows.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -125,7 +125,7 @@ pub static KEYS: [Key; 49] = [
             Ok(())
         }),
         default: Fallback::Value("work/"),
-        help: "Branches whose name begins so are never run: work is kept there, not asked for",
+        help: "The beginning of the names of work branches, which are never run",
         ..PLAIN
     },
     Key {
@@ -157,7 +157,7 @@ pub static KEYS: [Key; 49] = [
         group: Group::Workspace,
         value: Value::Seconds(0..=86_400, |settings, seconds| settings.approval_wait_seconds = seconds),
         default: Fallback::Value("60"),
-        help: "How long a turn of a node waits for the answer to a request; its program is ended then, and the answer begins the turn anew",
+        help: "How long a turn of a node waits for the answer to a request; then its program is stopped, and the answer begins the turn again",
         ..PLAIN
     },
     Key {
@@ -202,7 +202,7 @@ pub static KEYS: [Key; 49] = [
             settings.approval_expire_seconds = Some(seconds)
         }),
         default: Fallback::Words("never"),
-        help: "When a request of a node expires that this host records: its agent is told that nobody answered in time",
+        help: "How long a request of a node that this host records may wait; then its agent gets the answer that nobody decided in time",
         ..PLAIN
     },
     Key {
@@ -242,7 +242,7 @@ pub static KEYS: [Key; 49] = [
         group: Group::Workspace,
         value: Value::Glob(|settings, glob| settings.protected_branches.push(glob)),
         default: Fallback::Words("`main`, `master` and `release/*`"),
-        help: "Branches that nobody may move from a workspace (repeatable; `*` also matches `/`)",
+        help: "Branches that must not be moved from a workspace (repeatable; `*` also matches `/`)",
         ..PLAIN
     },
     Key {
@@ -275,7 +275,7 @@ pub static KEYS: [Key; 49] = [
             Word { word: "none", help: "Nothing: the run stays in this repository", put: |_| {} },
         ]),
         default: Fallback::Words("`all` where this repository decides, `summary` where a remote does"),
-        help: "What of a new run goes into its ledger",
+        help: "Which contents of a new run go into its ledger",
         ..PLAIN
     },
     Key {
@@ -347,18 +347,17 @@ pub static KEYS: [Key; 49] = [
         value: Value::Word(&[
             Word {
                 word: "clock",
-                help: "Its date, by the wall clock of this host",
+                help: "By its date and the clock of this host",
                 put: |settings| settings.takeover = Takeover::Clock,
             },
             Word {
                 word: "observed",
-                help: "What passes on this host have seen",
+                help: "After this host has seen it for its whole length, whatever the clocks of other hosts say",
                 put: |settings| settings.takeover = Takeover::Observed,
             },
         ]),
         default: Fallback::Value("clock"),
-        help: "What tells that a lease of others is over: its date, or that this host has seen it for as long as it \
-               lasts, which holds whatever other hosts' clocks say",
+        help: "How to decide that the lease of another runner has expired",
         ..PLAIN
     },
     Key {
@@ -396,10 +395,14 @@ pub static KEYS: [Key; 49] = [
         value: Value::Word(&[
             Word {
                 word: "requeue",
-                help: "Set the state again that was asked for",
+                help: "Request its state again",
                 put: |settings| settings.requeue = true,
             },
-            Word { word: "stall", help: "Set the branch stalled", put: |settings| settings.requeue = false },
+            Word {
+                word: "stall",
+                help: "Set the branch `stalled`",
+                put: |settings| settings.requeue = false,
+            },
         ]),
         default: Fallback::Value("requeue"),
         help: "What to do with the branch of a command that did not finish because the runner was stopped",
@@ -409,7 +412,7 @@ pub static KEYS: [Key; 49] = [
         name: "interruptRetries",
         value: Value::Number(0..=u64::MAX, |settings, times| settings.interrupt_retries = times),
         default: Fallback::Value("3"),
-        help: "How often in a row an interrupted command is asked for again, before its branch stalls",
+        help: "How often in a row the state of an interrupted command is requested again before its branch becomes stalled",
         ..PLAIN
     },
     Key {
@@ -436,15 +439,15 @@ pub static KEYS: [Key; 49] = [
     Key {
         name: "setup",
         value: Value::Line(|settings, line| settings.setup = Some(line)),
-        help: "A command line that is run in a new worktree before the command",
+        help: "The command line for `sh` that prepares a worktree before each command",
         ..PLAIN
     },
     Key {
         name: "notify",
         group: Group::Notify,
         value: Value::Line(|settings, line| settings.notify = Some(line)),
-        default: Fallback::Words("nobody is told"),
-        help: "A command line that is run when somebody should know of a branch",
+        default: Fallback::Words("none"),
+        help: "The command line for `sh` that notifies people",
         ..PLAIN
     },
     Key {
