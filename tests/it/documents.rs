@@ -90,6 +90,7 @@ fn documents_speak_of_the_product_alone() {
     let mut documents: Vec<PathBuf> =
         ["README.md", "CONTRACT.md", "CHANGELOG.md"].iter().map(|name| top().join(name)).collect();
     documents.push(top().join(".aynig/COMMANDS.md"));
+    documents.extend(files_below(&top().join("src/cli/help/pages")));
     for document in documents {
         let text = std::fs::read_to_string(&document).expect("text");
         for word in ["/work/", "/root/", "/home/", "localhost", "TODO", "FIXME", "runner-spec", "blazing"] {

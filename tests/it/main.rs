@@ -77,6 +77,7 @@ mod log;
 mod logs;
 mod lost_work;
 mod malformed;
+mod manual_pages;
 mod merged;
 mod misplaced;
 mod naming;

@@ -13,7 +13,7 @@ use aynig::contract::ids::RemoteName;
     after_help = "No checkout is needed: git merges the trees, and the branch moves only if it is where it was. A checkout of it goes along if it is \
     clean; else nothing is done. The message has no trailers of the workflow. No hook runs; where commit.gpgSign is set the commit is \
     signed. BRANCH stays as it is.\n\
-    Exit codes: 0 landed, or nothing to land; 1 conflicts, a live lease, or the branch moved meanwhile; 2 usage; 3 set-up, or changes in the \
+    Exit codes: 0 landed, or nothing to land; 1 no such branch, conflicts, a live lease, work of a run that is refused, or the branch moved meanwhile; 2 usage; 3 set-up, or changes in the \
     way; 4 the remote cannot be reached or refuses."
 )]
 pub(crate) struct Land {

@@ -14,7 +14,7 @@ use aynig::ops::view::branch::KINDS;
 #[command(
     after_help = "On a terminal --all and GLOB draw a table, cut to its width, what needs a person first; elsewhere each branch is one line \
     with nothing cut.\n\
-    Exit codes: 0 done; 2 usage; 3 set-up; 4 the remote cannot be reached; 128+n --watch was stopped by signal n.\n\
+    Exit codes: 0 done; 1 no such branch; 2 usage; 3 set-up; 4 the remote cannot be reached; 128+n --watch was stopped by signal n.\n\
     With --exit-code, the highest that holds for a branch shown: 0 all rest; 10 one runs, is due or is parked; 11 one waits for an answer; \
     12 one is stalled, or a mistake keeps it from running."
 )]
@@ -70,7 +70,7 @@ pub(crate) struct Status {
 #[command(
     after_help = "Told from the commits alone, newest first, along first parents; times are the dates of commits, so hosts whose clocks disagree \
     make them wrong. On a terminal it goes through git's pager (GIT_PAGER, core.pager, PAGER).\n\
-    Exit codes: 0 done; 2 usage; 3 set-up; 4 the remote cannot be reached."
+    Exit codes: 0 done; 1 no such branch; 2 usage; 3 set-up; 4 the remote cannot be reached."
 )]
 pub(crate) struct Log {
     /// The branch to tell of [default: the one checked out here]

@@ -201,7 +201,8 @@ pub(crate) struct Run {
 
 /// `aynig demo`.
 #[derive(Debug, Args)]
-#[command(after_help = "Needs git; no network, no configuration. What it made stays, to be looked into.")]
+#[command(after_help = "Needs git; no network, no configuration. What it made stays, to be looked into.\n\
+    Exit codes: 0 done; 2 usage; 3 DIR is not empty, or set-up.")]
 pub(crate) struct Demo {
     /// Run a flow instead: an agent, tests, a planner and a person's approval, with scripts in the place of agent and planner
     #[arg(long)]
@@ -221,7 +222,8 @@ pub(crate) struct Demo {
 #[command(
     after_help = "Without BRANCH it acts on the branch that is checked out here, with the index as its tree; inside a command, on the \
     branch the command was started for, as long as its attempt holds it. With BRANCH it moves a branch without a checkout.\n\
-    Exit codes: 0 done; 1 the branch moved meanwhile, or the attempt no longer holds it; 2 usage; 3 set-up."
+    Exit codes: 0 done; 1 no such branch, the branch moved meanwhile, or the attempt no longer holds it; 2 usage; 3 set-up; \
+    4 the remote cannot be reached or refuses."
 )]
 #[command(group(clap::ArgGroup::new("wanted").required(true)))]
 pub(crate) struct SetState {
@@ -297,7 +299,8 @@ pub(crate) struct SetState {
 #[command(
     after_help = "A renewal keeps the attempt, the runner, the length and the trailers of the lease it follows. For a process that a command \
     left behind: it keeps the branch while the work goes on, and ends it with set-state.\n\
-    Exit codes: 0 done; 1 the branch moved meanwhile, or the attempt no longer holds it; 2 usage; 3 set-up."
+    Exit codes: 0 done; 1 no such branch, the branch moved meanwhile, or the attempt no longer holds it; 2 usage; 3 set-up; \
+    4 the remote cannot be reached or refuses."
 )]
 pub(crate) struct SetWorking {
     /// The branch, whatever is checked out

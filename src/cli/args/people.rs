@@ -13,7 +13,7 @@ use aynig::contract::ids::{RemoteName, StateName};
     after_help = "Without BRANCH it lists the branches that wait for an answer, without STATE it prints what BRANCH asks and the lines that answer. Neither \
     changes anything. The answer is one commit: it keeps the files, the body and the trailers of the commit that asked, and names it in \
     `aynig-answers`. Its author is who answered.\n\
-    Exit codes: 0 done; 1 the branch waits for nobody, or was answered or moved meanwhile; 2 usage: no such answer or branch; 3 set-up; \
+    Exit codes: 0 done; 1 no such branch, or it waits for nobody, or was answered or moved meanwhile; 2 usage: no such answer; 3 set-up; \
     4 the remote cannot be reached or refuses."
 )]
 pub(crate) struct Answer {
