@@ -8,6 +8,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use super::generated::{listed, verbs};
 use super::programs::{program, shipped};
 use super::scene::told;
 use super::support::*;
@@ -195,6 +196,40 @@ fn every_field_of_flow_files_and_graph_files_is_there() {
             let written = ["`", ".", " "].iter().any(|before| page.contains(&format!("{before}{name}`")));
             assert!(written || page.contains(&format!("`{name}:")), "{kind}: {name}");
         }
+    }
+}
+
+/// The long options in a help text.
+fn options(help: &str) -> BTreeSet<String> {
+    let lines = help.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
+    let words = lines.flat_map(|line| line.split([' ', ',', '=', '[', '.']).take(3));
+    words.filter(|word| word.starts_with("--")).map(str::to_owned).collect()
+}
+
+/// Asserts that a page has the commands below `words` with their options, at any depth.
+fn assert_has_commands(repo: &Repo, words: &[String], page: &str, common: &BTreeSet<String>) {
+    let called = words.iter().map(String::as_str).chain(["--help"]);
+    let help = out(&repo.aynig_ok(called));
+    for option in options(&help).difference(common) {
+        assert!(page.contains(&option.replace('-', "\\-")), "{words:?}: {option}");
+    }
+    if !help.contains("\nCommands:\n") {
+        let name = words[1..].join(" ").replace('-', "\\-");
+        assert!(words.len() < 2 || page.contains(&format!("\\fB{name}\\fR")), "{words:?}");
+        return;
+    }
+    for name in listed(&help) {
+        assert_has_commands(repo, &[words, &[name]].concat(), page, common);
+    }
+}
+
+#[test]
+fn every_command_of_every_subcommand_is_there_with_its_options() {
+    let repo = Repo::new();
+    let common = options(&out(&repo.aynig_ok(["--help"])));
+    for verb in verbs(&repo) {
+        let page = out(&repo.aynig_ok(["manual", "1", &verb]));
+        assert_has_commands(&repo, &[verb], &page, &common);
     }
 }
 

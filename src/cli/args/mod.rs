@@ -1,4 +1,4 @@
-//! The whole command line. `--help`, the man pages and the README's tables are generated from here.
+//! The whole command line. `--help` and the options in the man pages are generated from here.
 //!
 //! Invariant: values that are wrong by themselves (an invalid state name, a trailer that only the runner may
 //! write) are refused here, before a repository is opened. The subcommands check everything that depends on
@@ -118,17 +118,17 @@ pub(crate) enum Verb {
     SetState(SetState),
     /// Claim a branch by hand, or renew the lease it is under
     SetWorking(SetWorking),
-    /// Stop what runs on branches, or keep them from being run
+    /// Stop the commands of branches, or keep them from running
     Cancel(Cancel),
-    /// Put what a branch has come to onto the default branch, as one clean commit
+    /// Land the changes of a branch on the default branch, as one commit
     Land(Land),
-    /// Answer a branch that waits for somebody, or show what it asks
+    /// Answer a branch that waits for a person, or show its question
     Answer(Answer),
-    /// Wait until branches rest, or have come to a state
+    /// Wait until branches rest, or reach a state
     Wait(Wait),
     /// Print the SET_STATE line with which a command declares its next state
     Next(Next),
-    /// Show what a branch is, who holds it, and what would be run
+    /// Show the state of branches, their lease holders, and the command that would run
     Status(Status),
     /// Show the history of a branch: attempts, how long they took, what failed and what followed
     Log(Log),
@@ -140,7 +140,7 @@ pub(crate) enum Verb {
     Workspace(Workspace),
     /// Push the work of a run to a branch of a remote, and propose it there
     Publish(Publish),
-    /// Graphs of agents: make them, send messages, show runs and their events, and mend their files
+    /// Run graphs of agents: nodes, edges, messages, requests and events
     Orch(Orch),
     /// Check, draw and run flows: a task through agents, validators, a planner, gates and rollbacks
     Flow(Flow),
@@ -148,19 +148,19 @@ pub(crate) enum Verb {
     Provider(Provider),
     /// Serve the runs: a page for browsers, REST, and a WebSocket with their events
     Serve(Serve),
-    /// Remove what finished attempts left and nobody needs any more: worktrees, logs, rescue refs
+    /// Remove leftovers of finished attempts: worktrees, logs, rescue refs
     Clean(Clean),
-    /// Check whether git, the repository, its commands and its remote are as a runner needs them
+    /// Check the environment: git, the repository, its commands and its remote
     Doctor(Doctor),
     /// Prepare this checkout for commands: directories, documents, an example
     Init(Init),
     /// Copy a workflow pack, the .aynig/ of another repository, into this checkout
     Install(Install),
-    /// Guard the branches of a server: what its git hooks call
+    /// Guard the branches of a server, as its git hook
     Hook(Hook),
-    /// Print a manual page, or write all of them
+    /// Show a manual page, or write all of them
     Manual(Manual),
-    /// Print what a shell needs to complete command lines
+    /// Print the completion script of a shell
     Completions(Completions),
 }
 
