@@ -23,11 +23,14 @@ pub fn tail(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
 /// The longest line that is quoted, in characters.
 const LONGEST_QUOTE: usize = 300;
 
-/// The last line of a log that is not empty, without control characters, to be quoted.
+/// The last line of a log that is not empty, without control characters, to be quoted. Hints that git and this program
+/// print below an error are passed over.
 pub(crate) fn last_line(path: &Path) -> Option<String> {
     let bytes = tail(path, 8 * 1024).ok()?;
     let text = String::from_utf8_lossy(&bytes);
-    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+    let mut lines = text.lines().rev().map(str::trim).filter(|line| !line.is_empty()).peekable();
+    let last = lines.peek().copied()?;
+    let line = lines.find(|line| !line.starts_with("hint:")).unwrap_or(last);
     Some(line.chars().filter(|c| !c.is_control()).take(LONGEST_QUOTE).collect())
 }
 
@@ -41,4 +44,25 @@ pub(crate) fn tail_of(mut file: &File, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(max_bytes).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_is_quoted_but_no_hint_below_an_error() {
+        let room = tempfile::tempdir().expect("a directory");
+        let path = room.path().join("log");
+        for (text, wanted) in [
+            ("", None),
+            ("one\ntwo\n\n", Some("two")),
+            ("error: there is no node rex\n  hint: it has ada\n", Some("error: there is no node rex")),
+            ("fatal: no\nhint: a\nhint: b\n", Some("fatal: no")),
+            ("hint: alone\n", Some("hint: alone")),
+        ] {
+            std::fs::write(&path, text).expect("a file");
+            assert_eq!(last_line(&path).as_deref(), wanted, "{text:?}");
+        }
+    }
 }

@@ -29,7 +29,7 @@ use crate::runner::survey::words::requests_again;
 use crate::runner::survey::{rest, trust};
 use crate::words::error_chain;
 
-use super::declare::{Written, check_no_driver, check_no_workspace, driven_by};
+use super::declare::{Driven, Written, check_no_driver, check_no_workspace, driven_by};
 use super::error::{Error, Kind};
 use super::missing::{Purpose, missing};
 use super::outer::OuterCommand;
@@ -373,7 +373,7 @@ fn rests(repo: &Repo, authority: &Authority, stored: &Stored, state: &StateName)
 }
 
 /// The run that a branch drives. A glob passes over such a branch.
-pub fn drives(repo: &Repo, authority: &Authority, branch: &BranchName) -> Result<Option<String>, Error> {
+pub fn drives(repo: &Repo, authority: &Authority, branch: &BranchName) -> Result<Option<Driven>, Error> {
     driven_by(repo, branch, head_of(repo, authority, branch)?)
 }
 

@@ -90,8 +90,9 @@ impl HookListener {
         let Some(notification) = Notification::of_notice(notice, &self.states) else { return };
         let slug = notification
             .about()
-            .and_then(|(branch, commit)| driven_by(&store.handle(), &branch, Some(commit)).ok().flatten());
-        let notification = notification.driving(slug);
+            .and_then(|(branch, commit)| driven_by(&store.handle(), &branch, Some(commit)).ok().flatten())
+            .filter(|driven| driven.node.is_none());
+        let notification = notification.driving(slug.map(|driven| driven.slug));
         match &self.hook_runner {
             Some(hook_runner) => {
                 hook_runner.send(notification.payload(

@@ -119,7 +119,12 @@ pub fn open(app: App, options: Options) -> Result<Server, Error> {
     let wrong = |error: std::io::Error| {
         let is_taken = error.kind() == std::io::ErrorKind::AddrInUse;
         let error = Error::setup(format!("could not listen at {listen}: {error}"));
-        if is_taken { error.hint("`--listen 127.0.0.1:0` takes a free port") } else { error }
+        if !is_taken {
+            return error;
+        }
+        error
+            .hint("`aynig serve --url` prints a link if this repository is served there already")
+            .hint("`--listen 127.0.0.1:0` takes a free port")
     };
     let listener = std::net::TcpListener::bind(listen).map_err(wrong)?;
     let address = listener.local_addr().map_err(wrong)?;

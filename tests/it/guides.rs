@@ -229,9 +229,9 @@ fn the_guide_to_graphs_works_as_written() {
 #[test]
 fn the_guide_to_machines_works_as_written() {
     let (repo, output) = performed(&document("contrib/docs/machines.md"), "office");
-    assert_says(&output, &["monday  build → built"]);
+    assert_says(&output, &["monday  build → done"]);
     repo.git(["fetch", "--quiet", "origin"]);
-    assert_eq!(repo.trailer("origin/monday", "dwp-state"), "built");
+    assert_eq!(repo.trailer("origin/monday", "dwp-state"), "done");
     repo.assert_tidy();
 }
 

@@ -10,6 +10,7 @@ use aynig::contract::cancel::Then;
 use aynig::git::Repo;
 use aynig::ops::app::App;
 use aynig::ops::cancel::{Asked, End, Outcome, Request, cancel, drives, is_open, look};
+use aynig::ops::declare::Driven;
 use aynig::ops::error::Error;
 use aynig::ops::history::host::saved_words;
 use aynig::ops::notify;
@@ -107,10 +108,11 @@ fn chosen<'a>(
         } else if is_open(repo, authority, &one.branch)? {
             match drives(repo, authority, &one.branch)? {
                 None => chosen.push(one),
-                Some(slug) => {
+                Some(Driven { slug, node }) => {
                     drivers += 1;
+                    let stop = if node.is_some() { "orch run stop" } else { "flow stop" };
                     ui::remark(&ui::sanitize(&format!(
-                        "{} drives run {slug}, and is passed over: `aynig flow stop {slug}` ends the run",
+                        "{} drives run {slug}, and is passed over: `aynig {stop} {slug}` ends the run",
                         one.branch
                     )));
                 }

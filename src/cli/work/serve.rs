@@ -48,8 +48,13 @@ pub(crate) fn run(app: App, arguments: &Serve) -> Result<Exit, Error> {
     )?;
     ui::answer(&server.link());
     ui::remark(&format!(
-        "serving {top} until Ctrl-C; the link begins one session within a minute, `aynig serve --url` prints another"
+        "serving {top} until Ctrl-C{}; the link opens one session and expires after a minute, `aynig serve --url` prints \
+         another",
+        if arguments.run { ", and running what is due" } else { "" }
     ));
+    if !arguments.run {
+        ui::remark("no runner: `aynig serve --run` is one as well, or start `aynig run --watch`");
+    }
     if arguments.open {
         open(&server);
     }

@@ -27,6 +27,7 @@ pub use answer::{Asked, lines, question, question_at};
 pub use later::{Left, Placed, Withdrawn, when_free, withdraw};
 pub use lease::lease;
 pub use state::{check, state};
+pub use target::Driven;
 pub(in crate::ops) use target::{check_no_driver, check_no_workspace, driven_by};
 
 /// The branch that a commit by hand is put on.

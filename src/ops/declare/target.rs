@@ -12,6 +12,7 @@ use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::lease::{Lease, Liveness};
 use crate::contract::message::Message;
 use crate::contract::trailers::Trailers;
+use crate::engine::FLOW;
 use crate::engine::driver::run_of;
 use crate::git::objects::commits::Stored;
 use crate::git::{Checkout, Repo, Workplace};
@@ -226,17 +227,26 @@ pub(in crate::ops) fn check_no_workspace(repo: &Repo, branch: &BranchName) -> Re
     Err(Error::setup(format!("{branch} {exclusion}; nothing was changed")))
 }
 
-/// The slug of the run that a branch drives, whose newest commit is `head`.
+/// The run that a branch drives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Driven {
+    /// Its slug.
+    pub slug: String,
+    /// The alias of the node of a graph; `None` for the driver of a flow.
+    pub node: Option<String>,
+}
+
+/// The run that a branch drives, whose newest commit is `head`.
 pub(in crate::ops) fn driven_by(
     repo: &Repo,
     branch: &BranchName,
     head: Option<CommitId>,
-) -> Result<Option<String>, Error> {
+) -> Result<Option<Driven>, Error> {
     let prefix = settings::workspace(repo)?.run_prefix;
     let name = branch.to_string();
-    let slug = name.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix("/flow"));
-    let slug = slug.filter(|_| head.and_then(|head| run_of(repo, head)).is_some());
-    Ok(slug.map(str::to_owned))
+    let parts = name.strip_prefix(&prefix).and_then(|rest| rest.split_once('/'));
+    let parts = parts.filter(|_| head.and_then(|head| run_of(repo, head)).is_some());
+    Ok(parts.map(|(slug, of)| Driven { slug: slug.to_owned(), node: (of != FLOW).then(|| of.to_owned()) }))
 }
 
 /// Refuses the driver of a run, which would be taken out of its run (CONTRACT 20.31).
@@ -245,8 +255,17 @@ pub(in crate::ops) fn check_no_driver(
     branch: &BranchName,
     head: Option<CommitId>,
 ) -> Result<(), Error> {
-    let Some(slug) = driven_by(repo, branch, head)? else { return Ok(()) };
+    let Some(Driven { slug, node }) = driven_by(repo, branch, head)? else { return Ok(()) };
     let message = format!("{branch} drives run {slug}, and its states follow from that; nothing was changed");
+    if let Some(node) = node {
+        return Err(Error::failed(message)
+            .hint(format!("`aynig orch show {slug}` shows what {node} waits for"))
+            .hint("`aynig orch approvals` lists the requests, and the lines that answer them".to_owned())
+            .hint(format!(
+                "`aynig orch node stop|start|interrupt {slug} {node}` steers the node, `aynig orch run \
+                 pause|resume|stop {slug}` the run"
+            )));
+    }
     Err(Error::failed(message)
         .hint(format!("`aynig flow show {slug}` shows what it waits for"))
         .hint(format!("`aynig flow approve {slug}` or `aynig flow reject {slug}` answers a gate"))

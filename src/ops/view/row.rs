@@ -16,7 +16,7 @@ use crate::contract::sighting::Watched;
 use crate::contract::story::Stall;
 use crate::contract::unable::{is_untaken, unable};
 use crate::contract::waits_for::WaitsFor;
-use crate::engine::driver::{GATE, STEP, run_of};
+use crate::engine::driver::{GATE, IDLE, STEP, TURN, run_of};
 use crate::git::Repo;
 use crate::git::objects::commits::Stored;
 use crate::ledger::tip::ledger_ref;
@@ -228,6 +228,9 @@ fn for_somebody(row: &mut BranchView, authority: &Authority, trouble: Option<&Re
     let run = row.branch.strip_suffix("/flow").filter(|_| is_gate).and_then(|name| name.rsplit('/').next());
     let hint = match run {
         Some(run) => format!("`aynig flow show {run}` shows what is asked"),
+        None if row.state.as_deref().is_some_and(|state| [TURN, IDLE].contains(&state)) => {
+            "`aynig orch approvals` shows what is asked".to_owned()
+        }
         None => format!("`aynig answer {}{remote}` shows what is asked", shell_quote(&row.branch)),
     };
     row.reason = Some(match trouble {

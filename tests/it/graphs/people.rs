@@ -350,3 +350,33 @@ echo x >file
     }
     assert_eq!(graph.state()["status"], "completed");
 }
+
+/// CONTRACT 20.31
+#[test]
+fn the_driver_of_a_node_is_not_taken_out_of_its_run_by_hand() {
+    let graph = Graph::new("echo done", &["a"]);
+    graph.ok(&["chat", "RUN", "a", "Write it."]);
+    let driver = format!("run/{}/a", graph.slug);
+    let before = graph.repo.head(&driver);
+    let hint = format!("aynig orch show {}", graph.slug);
+    for arguments in [
+        &["answer", &driver, "approved"][..],
+        &["answer", &driver],
+        &["set-state", "--state", "approved", &driver],
+        &["set-state", "--retry", &driver],
+        &["set-working", &driver],
+        &["cancel", &driver],
+    ] {
+        let refused = graph.repo.aynig(arguments.iter().copied());
+        assert_refused(
+            &refused,
+            1,
+            &["drives run", &hint, "aynig orch approvals", "aynig orch node stop|start"],
+        );
+    }
+    let passed = told(&graph.repo.aynig_ok(["cancel", "*"]));
+    assert!(passed.contains(&format!("aynig orch run stop {}", graph.slug)), "{passed}");
+    assert_eq!(graph.repo.head(&driver), before);
+    graph.drain();
+    graph.assert_read_once(0);
+}

@@ -7,6 +7,7 @@ use serde_json::json;
 use aynig::flow::fault::Severity;
 use aynig::git::Repo;
 use aynig::model::edge::EdgeType;
+use aynig::model::event::Body;
 use aynig::model::run::{GlobalMode, Mode};
 use aynig::ops::app::App;
 use aynig::ops::engine;
@@ -128,11 +129,16 @@ pub(super) fn edge(
         label: options.label.as_deref(),
         bidirectional: options.bidirectional,
     };
-    changed(
-        &graphs::add_edge(&opened(app, repo)?, run, &edge)?,
-        &format!("{from} may hand work to {to}"),
-        json,
-    )
+    let decided = graphs::add_edge(&opened(app, repo)?, run, &edge)?;
+    let goes_back = decided.events.iter().any(|event| match &event.body {
+        Body::EdgeCreated(created) => created.edge.bidirectional,
+        _ => false,
+    });
+    let words = match goes_back {
+        true => format!("{from} and {to} may hand work to each other"),
+        false => format!("{from} may hand work to {to}"),
+    };
+    changed(&decided, &words, json)
 }
 
 /// Stages an edge of an agent, which names no run. What the edge carries follows from the roles.

@@ -67,6 +67,7 @@ pub(crate) fn run(process: &Process, asked: Option<&Path>) -> Result<Exit, Error
         (format!("aynig orch artifact list {slug}"), "what each turn was given, and what it changed"),
         (format!("git log --oneline work/{slug}/ada"), "what ada did, turn by turn"),
         ("cat pair.yaml ../agent".to_owned(), "what was made for this"),
+        ("aynig serve --run".to_owned(), "a page for all of this, and a runner"),
         (format!("rm -r {}", shell_quote(&room.display().to_string())), "all that this demo made"),
     ];
     next_steps(&project, &process.program, &lines).iter().for_each(|line| ui::answer(line));
