@@ -72,6 +72,18 @@ elif "say: " in text:
     stream(text.rsplit("say: ", 1)[1].splitlines()[0])
 elif "big: " in text:
     say("message.assistant.final", content="big " + "word " * int(text.rsplit("big: ", 1)[1].split()[0]))
+elif "many: " in text:
+    # As many items, by turns words and calls of a tool, faster than any agent.
+    for count in range(int(text.rsplit("many: ", 1)[1].split()[0]) // 2):
+        say("message.assistant.final", content=f"Message {count} with **some** words and `code`.")
+        say("tool.proposed", tool={"id": f"m{count}", "name": "Bash", "args": {"command": f"echo {count}"}})
+        if count % 100 == 99:
+            time.sleep(0.05)
+elif "words: " in text:
+    for _ in range(int(text.rsplit("words: ", 1)[1].split()[0])):
+        say("message.assistant.delta", content="more words ")
+        time.sleep(0.01)
+    say("message.assistant.final", content="more words " * int(text.rsplit("words: ", 1)[1].split()[0]))
 elif "hostile: " in text:
     words = text.rsplit("hostile: ", 1)[1].splitlines()[0]
     escapes = "\x1b]0;title\x07\x1b[2J\x1b[31mred\x1b[0m\x1b]8;;javascript:alert(1)\x07link\x1b]8;;\x07 " + words

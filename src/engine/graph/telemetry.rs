@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -36,8 +36,11 @@ const MOST_WAITING: usize = 4 * 1024 * 1024;
 /// The most tools whose calls are remembered until they end.
 const MOST_TOOLS: usize = 1_000;
 
-/// The longest wait for the last write.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The longest wait for what was said and is not written when the turn ends.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The longest wait for the last write then, which says what was left out.
+const LAST: Duration = Duration::from_secs(1);
 
 /// The turn that reports.
 #[derive(Debug, Clone, Copy)]
@@ -51,6 +54,7 @@ pub(super) struct About {
 pub(super) struct Telemetry {
     /// `None` while it is dropped.
     ear: Option<Ear>,
+    shared: Arc<Shared>,
     /// Closed when the last event is written.
     over: Receiver<()>,
 }
@@ -66,6 +70,14 @@ struct Shared {
     /// The bytes that wait.
     waiting: AtomicUsize,
     left_out: AtomicU64,
+    /// Nobody waits any longer: what is not written is left out.
+    is_late: AtomicBool,
+}
+
+impl Shared {
+    fn leave_out(&self) {
+        self.left_out.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl Telemetry {
@@ -84,7 +96,7 @@ impl Telemetry {
         if let Err(error) = thread {
             tracing::warn!(%error, "no thread for what the turn reports; its files have all of it");
         }
-        Self { ear: Some(Ear { to, shared }), over }
+        Self { ear: Some(Ear { to, shared: Arc::clone(&shared) }), shared, over }
     }
 
     /// Where the reports of a provider come in.
@@ -98,7 +110,7 @@ impl Listener for Ear {
         let before = self.shared.waiting.fetch_add(line.len(), Ordering::Relaxed);
         if before >= MOST_WAITING || self.to.send(line.to_owned()).is_err() {
             self.shared.waiting.fetch_sub(line.len(), Ordering::Relaxed);
-            self.shared.left_out.fetch_add(1, Ordering::Relaxed);
+            self.shared.leave_out();
         }
     }
 }
@@ -106,8 +118,13 @@ impl Listener for Ear {
 impl Drop for Telemetry {
     fn drop(&mut self) {
         self.ear = None;
-        if self.over.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-            tracing::debug!("the journal is busy; the end of what the turn reported comes late");
+        let is_busy = |patience| self.over.recv_timeout(patience) == Err(RecvTimeoutError::Timeout);
+        if is_busy(PATIENCE) {
+            // The process may end soon, and would take the rest along without a word.
+            self.shared.is_late.store(true, Ordering::Relaxed);
+            if is_busy(LAST) {
+                tracing::debug!("the journal is busy; what the turn reported last is not in it");
+            }
         }
     }
 }
@@ -140,12 +157,7 @@ fn write(
         if !is_open {
             break;
         }
-        is_open = collect(lines, shared, beat, |line| {
-            for event in reports.of_line(line) {
-                // Its time is that of the line.
-                events.push(reports.enveloped(event));
-            }
-        });
+        is_open = collect(lines, shared, beat, |line| events.extend(reports.heard(line, shared)));
         if clock::monotonic() >= beat {
             beat = clock::monotonic() + BEAT;
             events.push(reports.enveloped(reports.beat()));
@@ -216,6 +228,15 @@ impl Reports {
     /// The id of a call for the run: programs number theirs.
     fn tool_id(&self, theirs: &str) -> String {
         Uuid::new_v5(&self.about.turn.uuid(), theirs.as_bytes()).to_string()
+    }
+
+    /// The events of a line, as they are written. Their time is that of the line.
+    fn heard(&mut self, line: &str, shared: &Shared) -> Vec<Vec<u8>> {
+        if shared.is_late.load(Ordering::Relaxed) {
+            shared.leave_out();
+            return Vec::new();
+        }
+        self.of_line(line).into_iter().map(|event| self.enveloped(event)).collect()
     }
 
     /// The events of a line of the vocabulary. What is of record, or concerns this program alone, has none.
@@ -379,6 +400,18 @@ mod tests {
         assert_eq!(event["nodeId"], json!(Uuid::from_u128(2)));
         assert_eq!(event["runId"], json!(Uuid::from_u128(1)));
         assert!(event.get("seq").is_none() && event["id"] != "i", "{event}");
+    }
+
+    #[test]
+    fn what_is_late_is_left_out() {
+        let (mut reports, shared) = (reports(), Shared::default());
+        let line = r#"{"type":"message.assistant.delta","content":"a"}"#;
+        assert_eq!(reports.heard(line, &shared).len(), 1);
+        shared.is_late.store(true, Ordering::Relaxed);
+        assert!(reports.heard(line, &shared).is_empty());
+        assert!(reports.heard(line, &shared).is_empty());
+        let told = json!(reports.left_out(shared.left_out.load(Ordering::Relaxed)));
+        assert_eq!(told["line"], "2 events of the turn are left out here; its files have all of them");
     }
 
     #[test]
