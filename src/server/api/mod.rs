@@ -4,6 +4,7 @@
 
 mod approvals;
 mod artifacts;
+mod branches;
 mod edges;
 mod events;
 mod flows;
@@ -83,6 +84,7 @@ fn endpoints() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(places::list))
         .routes(routes!(host::status))
         .routes(routes!(host::log))
+        .routes(routes!(branches::answer))
         .routes(routes!(host::providers))
 }
 

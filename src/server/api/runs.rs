@@ -241,7 +241,7 @@ pub(super) async fn change(
         };
         let of_status = graph_runs::Settings { status: patch.status, ..graph_runs::Settings::default() };
         match patch.status {
-            Some(status) if settings == of_status => to_status(desk, run, status)?,
+            Some(status) if settings == of_status => to_status(desk, run, status, None)?,
             _ if settings == of_status => {}
             // A flow has no such settings, and is refused.
             _ => drop(graph_runs::set(&desk.engine(Some(run))?, run, &settings)?),
@@ -254,17 +254,20 @@ pub(super) async fn change(
     .await
 }
 
-/// Pauses, resumes, stops or completes a run, whatever its kind.
-fn to_status(desk: &Desk<'_>, run: RunId, status: RunStatus) -> Result<(), Failure> {
+/// Pauses, resumes, stops or completes a run, whatever its kind. A flow may be resumed `from` a step.
+fn to_status(desk: &Desk<'_>, run: RunId, status: RunStatus, from: Option<String>) -> Result<(), Failure> {
     let engine = desk.engine(Some(run))?;
     let tip = all::show(desk.repo, run)?;
     if tip.state.run.kind == RunKind::Graph {
+        if from.is_some() {
+            return Err(Failure::rule("from", "a graph has no steps"));
+        }
         graphs::set_status(&engine, run, status)?;
         return Ok(());
     }
     let wish = match status {
         RunStatus::Paused => Wish::Pause,
-        RunStatus::Running => Wish::Resume(None),
+        RunStatus::Running => Wish::Resume(from),
         RunStatus::Stopped => Wish::Stop,
         RunStatus::Queued | RunStatus::Completed | RunStatus::Failed => {
             return Err(Failure::rule(
@@ -278,10 +281,15 @@ fn to_status(desk: &Desk<'_>, run: RunId, status: RunStatus) -> Result<(), Failu
     Ok(())
 }
 
-async fn act(shared: At, id: String, key: Option<String>, status: RunStatus) -> Answer {
+async fn act(
+    shared: At,
+    id: String,
+    key: Option<String>,
+    (status, from): (RunStatus, Option<String>),
+) -> Answer {
     answer(shared.0, key, move |desk| {
         let run = desk.run(&id)?;
-        to_status(desk, run, status)?;
+        to_status(desk, run, status, from)?;
         Ok(json!({ "run": state(desk, run)? }))
     })
     .await
@@ -291,21 +299,34 @@ async fn act(shared: At, id: String, key: Option<String>, status: RunStatus) -> 
 #[utoipa::path(post, path = "/api/runs/{id}/pause", params(("id" = String, Path)),
     responses((status = 200, description = "its whole state", body = shapes::OneRun)))]
 pub(super) async fn pause(shared: At, Path(id): Path<String>, Key(key): Key) -> Answer {
-    act(shared, id, key, RunStatus::Paused).await
+    act(shared, id, key, (RunStatus::Paused, None)).await
 }
 
-/// Let a run go on
-#[utoipa::path(post, path = "/api/runs/{id}/resume", params(("id" = String, Path)),
+/// Where a run goes on.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Resume {
+    /// The step of a flow that is tried again; where it was left without it
+    from: Option<String>,
+}
+
+/// Let a run go on, a flow also from a step that it has come to before
+#[utoipa::path(post, path = "/api/runs/{id}/resume", request_body = Resume, params(("id" = String, Path)),
     responses((status = 200, description = "its whole state", body = shapes::OneRun)))]
-pub(super) async fn resume(shared: At, Path(id): Path<String>, Key(key): Key) -> Answer {
-    act(shared, id, key, RunStatus::Running).await
+pub(super) async fn resume(
+    shared: At,
+    Path(id): Path<String>,
+    Key(key): Key,
+    body::Json(Resume { from }): body::Json<Resume>,
+) -> Answer {
+    act(shared, id, key, (RunStatus::Running, from)).await
 }
 
 /// Stop a run
 #[utoipa::path(post, path = "/api/runs/{id}/stop", params(("id" = String, Path)),
     responses((status = 200, description = "its whole state", body = shapes::OneRun)))]
 pub(super) async fn stop(shared: At, Path(id): Path<String>, Key(key): Key) -> Answer {
-    act(shared, id, key, RunStatus::Stopped).await
+    act(shared, id, key, (RunStatus::Stopped, None)).await
 }
 
 /// Delete a graph; its ledger and its work are archived

@@ -377,6 +377,26 @@ pub(super) struct Log {
     entries: Vec<Object>,
 }
 
+/// The answer to a branch.
+#[derive(ToSchema)]
+#[schema(as = GivenAnswer)]
+pub(super) struct Given {
+    answer: Written,
+    /// Why nobody was told of it
+    warnings: Vec<String>,
+}
+
+/// A state that was set: the commit, and what was there before.
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+pub(super) struct Written {
+    branch: String,
+    state: String,
+    commit: String,
+    previous_state: Option<String>,
+    parent: Option<String>,
+}
+
 /// The agents that this host can run.
 #[derive(ToSchema)]
 pub(super) struct Providers {

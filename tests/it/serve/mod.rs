@@ -1,5 +1,6 @@
 //! `aynig serve`, over real sockets.
 
+mod branches;
 mod document;
 mod endpoints;
 mod guarded;

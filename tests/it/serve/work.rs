@@ -174,6 +174,35 @@ fn work_is_put_back_over_the_server_and_what_was_there_is_saved() {
     assert_eq!(back(&graph.slug, r#"{"node":"ann"}"#).ok()["changed"], false, "it is at its base");
 }
 
+/// CONTRACT 23.10
+#[test]
+fn a_flow_goes_on_from_a_step_over_the_server() {
+    let repo = Repo::new();
+    let server = served(&repo, "echo one >>a.txt; echo done");
+    let started = server.post("/api/flows", r#"{"path":"flows/good.yaml","inputs":{"what":"it"}}"#).ok();
+    let run = text_of(&started["run"], "id").to_owned();
+    let resume = |path: &str, body: &str| server.post(&format!("/api/runs/{path}/resume"), body);
+    repo.aynig_ok(["run", "--drain"]);
+    for (body, code) in
+        [(r#"{"from":"nope"}"#, "invalid"), (r#"{"form":"write"}"#, "invalid"), (r#"{"from":1}"#, "invalid")]
+    {
+        assert_eq!(resume(&run, body).refused(), (422, code.to_owned()), "{body}");
+    }
+    assert_eq!(server.get("/api/approvals").ok()["approvals"].as_array().map(Vec::len), Some(1), "it waits");
+    let resumed = resume(&run, r#"{"from":"write"}"#).ok();
+    assert_eq!(resumed["run"]["status"], "running", "{resumed}");
+    repo.aynig_ok(["run", "--drain"]);
+    let state = server.get(&format!("/api/runs/{run}")).ok();
+    let ids: Vec<&str> =
+        state["run"]["steps"].as_object().expect("steps").values().map(|step| text_of(step, "id")).collect();
+    assert_eq!(ids, ["write", "ask", "write", "ask"], "{state}");
+
+    let graph = Graph::of(repo, &["ann"]);
+    assert_eq!(resume(&graph.slug, r#"{"from":"write"}"#).json()["field"], "from", "a graph has no steps");
+    graph.ok(&["run", "pause", "RUN"]);
+    assert_eq!(resume(&graph.slug, "{}").ok()["run"]["status"], "running");
+}
+
 /// CONTRACT 23.1
 #[test]
 fn a_server_with_a_runner_carries_out_what_it_is_asked_for() {
