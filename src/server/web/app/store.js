@@ -106,8 +106,7 @@ function heard(events) {
   batch(() => {
     if (view.value && stream.place.runId) {
       view.value = fold(view.value, events);
-      const all = journal.value.events.concat(events);
-      journal.value = { ...journal.value, events: all.length > MOST_EVENTS ? all.slice(-MOST_EVENTS / 2) : all };
+      journal.value = { ...journal.value, ...bounded(journal.value.events.concat(events)) };
     }
   });
   if (any("approval.") || types.has("node.deleted")) loadApprovals();
@@ -116,6 +115,13 @@ function heard(events) {
     loadRuns();
     if (route.value.screen.startsWith("branch") && (any("turn.") || any("step.") || any("approval."))) loadBranches();
   }
+}
+
+/** The newest events if there are too many. Older ones can be loaded again. */
+function bounded(events) {
+  if (events.length <= MOST_EVENTS) return { events };
+  const kept = events.slice(-MOST_EVENTS / 2);
+  return { events: kept, cursor: String(kept[0].seq) };
 }
 
 /** Fetches a run, and follows it. */

@@ -11,6 +11,45 @@
 const REACH = 400;
 
 /**
+ * What a list has, so that nothing is looked for in vain: a turn may have thousands of items. `calls` may have more.
+ * @type {WeakMap<Item[], {assistant: number, thinking: number, late: number, calls: Set<string>}>}
+ */
+const contents = new WeakMap();
+
+function contentOf(list) {
+  let content = contents.get(list);
+  if (!content) {
+    content = { assistant: 0, thinking: 0, late: 0, calls: new Set() };
+    contents.set(list, content);
+    for (const one of list) count(content, one, 1);
+  }
+  return content;
+}
+
+function count(content, one, by) {
+  if (one.open) content[one.kind] += by;
+  if (one.isLate) content.late += by;
+  if (one.kind === "tool") content.calls.add(one.key);
+}
+
+/** Puts an item in the place of another one, or with `removed` = 0 before it. */
+function put(list, at, one, removed = 1) {
+  const content = contentOf(list);
+  if (removed) count(content, list[at], -1);
+  count(content, one, 1);
+  if (removed) list[at] = one;
+  else if (at === list.length) list.push(one);
+  else list.splice(at, 0, one);
+}
+
+/** A list that may be changed. */
+function copied(list) {
+  const copy = list.slice();
+  contents.set(copy, { ...contentOf(list) });
+  return copy;
+}
+
+/**
  * Applies an event to the transcripts. Lists in `owned` were copied for this fold and may be changed.
  * @param {Record<string, Item[]>} transcripts @param {Set<Item[]>} owned @param {Json} event
  */
@@ -18,7 +57,7 @@ export function record(transcripts, owned, event) {
   const of = (id) => {
     let list = transcripts[id] ?? [];
     if (!owned.has(list)) {
-      list = list.slice();
+      list = copied(list);
       owned.add(list);
       transcripts[id] = list;
     }
@@ -74,17 +113,17 @@ function last(list, fits) {
   return -1;
 }
 
-const openOf = (list, kind) => last(list, (one) => one.open === true && one.kind === kind);
+const openOf = (list, kind) => contentOf(list)[kind] ? last(list, (one) => one.open === true && one.kind === kind) : -1;
 
 /** Closes what is being written: something else follows it. */
 function close(list, kind) {
   const at = openOf(list, kind);
-  if (at >= 0) list[at] = { ...list[at], open: false };
+  if (at >= 0) put(list, at, { ...list[at], open: false });
 }
 
 /** The turn whose own events come after its end: a short one may be over before this host has written them. */
 function lateTurn(list, event) {
-  const at = event.commit ? -1 : last(list, (one) => one.kind === "turn");
+  const at = event.commit || !contentOf(list).late ? -1 : last(list, (one) => one.kind === "turn");
   return at >= 0 && list[at].isLate ? at : -1;
 }
 
@@ -92,9 +131,9 @@ function lateTurn(list, event) {
 function add(list, one, event) {
   const begin = lateTurn(list, event);
   const words = begin < 0 ? -1 : list.findIndex((other, at) => at > begin && other.kind === "assistant");
-  if (words < 0) return list.push(one) - 1;
-  list.splice(words, 0, one);
-  return words;
+  const at = words < 0 ? list.length : words;
+  put(list, at, one, 0);
+  return at;
 }
 
 function append(list, kind, event, item) {
@@ -103,7 +142,7 @@ function append(list, kind, event, item) {
   const at = openOf(list, kind);
   if (kind === "assistant") close(list, "thinking");
   const text = (at >= 0 ? list[at].text : "") + (event.delta ?? "");
-  if (at >= 0) list[at] = { ...list[at], text, ...whole(event) };
+  if (at >= 0) put(list, at, { ...list[at], text, ...whole(event) });
   else add(list, item(kind, event.id, { text, open: true, ...whole(event) }), event);
 }
 
@@ -121,14 +160,14 @@ function finish(list, event, item) {
     const newest = last(list, (one) => one.kind === "assistant" || one.kind === "turn");
     if (newest >= 0 && list[newest].kind === "assistant" && list[newest].text.trim() === text?.trim()) at = newest;
   }
-  if (at >= 0) list[at] = { ...list[at], text: text ?? list[at].text, open: false, ...more };
+  if (at >= 0) put(list, at, { ...list[at], text: text ?? list[at].text, open: false, ...more });
   else if (text || more.whole) add(list, item(kind, event.id, { text: text ?? "", ...more }), event);
 }
 
 function tool(list, event, item) {
   const id = event.toolId ?? event.tool?.id;
   close(list, "assistant");
-  let at = id === undefined ? -1 : last(list, (one) => one.kind === "tool" && one.key === id);
+  let at = id === undefined || !contentOf(list).calls.has(id) ? -1 : last(list, (one) => one.kind === "tool" && one.key === id);
   // A long event does not name its call: it is the newest one that is not over.
   if (at < 0 && event.type !== "tool.proposed") {
     at = last(list, (one) => one.kind === "tool" && !one.endedAt && (id === undefined || one.isUnnamed));
@@ -140,11 +179,11 @@ function tool(list, event, item) {
   }
   const known = { ...list[at], ...whole(event) };
   if (known.isUnnamed && id !== undefined) Object.assign(known, { key: id, isUnnamed: false }, event.tool);
-  if (event.type === "tool.started") list[at] = { ...known, state: "running", startedAt: event.ts };
+  if (event.type === "tool.started") put(list, at, { ...known, state: "running", startedAt: event.ts });
   else if (event.type === "tool.completed") {
     const { ok = true, output } = event.result ?? {};
-    list[at] = { ...known, state: ok ? "ok" : "failed", output, error: event.error?.message, endedAt: event.ts };
-  } else list[at] = known;
+    put(list, at, { ...known, state: ok ? "ok" : "failed", output, error: event.error?.message, endedAt: event.ts });
+  } else put(list, at, known);
 }
 
 function turn(list, event, item) {
@@ -152,16 +191,17 @@ function turn(list, event, item) {
   const at = last(list, (one) => one.kind === "turn" && one.key === turnId);
   if (!number) {
     if (status !== "started") return;
-    if (at < 0) list.push(item("turn", turnId, { status: "running", startedAt: event.ts }));
+    if (at < 0) put(list, list.length, item("turn", turnId, { status: "running", startedAt: event.ts }), 0);
     else if (list[at].number) {
       // A turn stands before what was said in it.
       const [known] = list.splice(at, 1);
-      list.splice(list[at - 1]?.kind === "assistant" ? at - 1 : at, 0, { ...known, isLate: true });
+      count(contentOf(list), known, -1);
+      put(list, list[at - 1]?.kind === "assistant" ? at - 1 : at, { ...known, isLate: true }, 0);
     }
     return;
   }
   for (const kind of ["assistant", "thinking"]) close(list, kind);
   const ended = { status, number, detail, startedAt, endedAt: event.ts, consumed, spent };
-  if (at >= 0) list[at] = { ...list[at], ...ended };
-  else list.push(item("turn", turnId, ended));
+  if (at >= 0) put(list, at, { ...list[at], ...ended });
+  else put(list, list.length, item("turn", turnId, ended), 0);
 }
