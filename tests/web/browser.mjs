@@ -105,6 +105,12 @@ export class Bench {
     return stdout;
   }
 
+  /** Runs git there. */
+  async git(...args) {
+    const { stdout } = await promisify(execFile)("git", args, { cwd: AYNIG_WEB_REPOSITORY });
+    return stdout.trim();
+  }
+
   /** Lets agents work until they have nothing to do. The stand-in's do so by themselves. */
   async work() {
     if (!this.mock) await this.program("run", "--drain", "--jobs", "1").catch(() => {});

@@ -217,6 +217,7 @@ export class Mock {
     if (first === "templates" && id) return { name: id, content: json("template.json").text, found: true };
     if (first === "templates") return { templates: json("orchtemplatelist.json").templates.map(({ role, source }) => ({ name: role, source: source === "base" ? "repo" : "system", path: null })) };
     if (first === "approvals") return this.resolve(id, body);
+    if (first === "branches") return this.answerBranch(body);
     if (first === "flows") return { run: this.run(this.runs.find((run) => run.view.run.kind === "flow").id).shown() };
     if (first !== "runs") throw new Refused(404, "unknown_path", "There is no such path.");
     if (!id) return method === "POST" ? this.create(body) : this.list(query);
@@ -232,7 +233,7 @@ export class Mock {
       case "edges": return this.edge(method, run, sub, body.edge);
       case "rollback": return this.rollBack(run, body);
       case "publish": return this.publish(run, body);
-      default: return this.steer(run, kind);
+      default: return this.steer(run, kind, body);
     }
   }
 
@@ -298,6 +299,30 @@ export class Mock {
     return { approvalId: id, resolution };
   }
 
+  answerBranch({ branch, state, comment, expect }) {
+    const one = this.waiting.branches.find((row) => row.branch === branch);
+    if (!one) throw new Refused(404, "not_found", `there is no branch ${branch}`);
+    if (one.commit !== expect) {
+      throw new Refused(409, "conflict", `${branch} is not at ${expect} (--expect): it has the state ${one.state}; nothing was changed`,
+        `Ben answered with ${one.state} 3 s ago`);
+    }
+    if (one.answers && !one.answers.includes(state)) throw new Refused(422, "invalid", `${state} is not one of the answers`);
+    this.setBranch(branch, state, comment);
+    return { answer: { branch, state, commit: one.commit, previousState: "approval", parent: expect }, warnings: [] };
+  }
+
+  /** Somebody answers a branch: it waits no longer. */
+  setBranch(branch, state, comment) {
+    Object.assign(this.waiting.branches.find((row) => row.branch === branch), { state, kind: "resting", commit: "3".repeat(40) });
+    this.answers = { ...this.answers, [branch]: { state, comment } };
+  }
+
+  /** A branch that waits, as `release` does. */
+  addBranch(branch, answers) {
+    const like = json("statusall.json").branches.find((row) => row.branch === "release");
+    this.waiting.branches.push({ ...like, branch, answers, commit: createHash("sha1").update(branch).digest("hex") });
+  }
+
   create({ label = "", mode = "INTERACTIVE", globalMode = "IMPLEMENTATION", doneWhen = null }) {
     const id = randomUUID();
     const now = new Date().toISOString();
@@ -317,8 +342,9 @@ export class Mock {
     return { run: run.shown(), journal: run.journal };
   }
 
-  steer(run, verb) {
+  steer(run, verb, { from } = {}) {
     const status = { pause: "paused", resume: "running", stop: "stopped" }[verb];
+    if (from) this.resumedFrom = from;
     run.push({ type: "run.patch", patch: { status, updatedAt: new Date().toISOString() } });
     return { run: run.shown() };
   }

@@ -2,7 +2,7 @@
 // environment. Each test that writes makes a run of its own.
 import { after, before, test } from "node:test";
 import assert from "node:assert/strict";
-import { Bench, isReal, skip } from "./browser.mjs";
+import { Bench, isReal, skip, violations } from "./browser.mjs";
 
 let bench;
 before(async () => { if (!skip) bench = await Bench.begin(); }, { timeout: 60_000 });
@@ -70,33 +70,108 @@ check("the icon of the page has the number of open requests, and the policy allo
   await bench.close(page);
 });
 
+/** A branch that waits for somebody; its state. */
+async function ask(branch, answers) {
+  if (bench.mock) return bench.mock.addBranch(branch, answers);
+  await bench.git("branch", "--force", branch, "main");
+  await bench.program("set-state", "--branch", branch, "--state", "approval", "--subject", "May it go out?",
+    "--trailer", "dwp-waits-for: ana", ...(answers ? ["--trailer", `dwp-answers: ${answers.join(", ")}`] : []));
+}
+const message = (branch) => bench.git("log", "-1", "--format=%B", branch);
+const cardOf = (page, branch) => page.getByRole("listitem").filter({ has: page.getByRole("link", { name: branch, exact: true }) });
+
 check("a branch that waits shows what it asks, and the commands that answer", async () => {
   const page = await bench.open("/inbox");
-  const card = page.getByRole("listitem").filter({ has: page.getByRole("link", { name: "release" }) });
+  const card = cardOf(page, "release");
   await card.getByText("May version 2 go out?").waitFor();
   assert.match(await card.innerText(), /It waits for ana/);
-  for (const state of ["approved", "rejected"]) {
-    await card.getByRole("button", { name: `Copy the command: aynig answer release ${state} --comment TEXT` }).click();
-    assert.equal(await page.evaluate(() => navigator.clipboard.readText()), `aynig answer release ${state} --comment TEXT`);
+  const expect = (await bench.get("status")).branches.find((one) => one.branch === "release").commit.slice(0, 10);
+  for (const [state, words] of [["approved", ""], ["rejected", "Not yet."]]) {
+    await card.getByRole("textbox", { name: "Comment" }).fill(words);
+    const line = `aynig answer release ${state}${words && ` --comment '${words}'`} --expect ${expect}`;
+    await card.getByRole("button", { name: `Copy the command: ${line}` }).click();
+    assert.equal(await page.evaluate(() => navigator.clipboard.readText()), line);
   }
+  assert.deepEqual(page.writes, []);
   await card.getByRole("link", { name: "release" }).click();
   await page.getByRole("heading", { name: "release", level: 1 }).waitFor();
-  await page.getByRole("region", { name: "What it waits for" }).getByText("May version 2 go out?").waitFor();
+  const asked = page.getByRole("region", { name: "What it waits for" });
+  await asked.getByText("May version 2 go out?").waitFor();
+  await asked.getByRole("button", { name: "Answer approved" }).waitFor();
   await bench.close(page);
 });
 
-check("a step of a flow shows the command that tries it again", async () => {
-  const page = await bench.open(`/runs/${bench.runs.greeting.id}`);
-  const write = page.getByRole("listitem").filter({ has: page.getByRole("heading", { name: "write", level: 2 }) });
-  await write.getByText("Retry from here").click();
-  const { slug } = bench.runs.greeting;
-  await write.getByRole("button", { name: `Copy the command: aynig flow resume ${slug} --from write` }).waitFor();
-  await write.getByText("Pause or stop the run first.").waitFor();
-  // A step that has not begun has nothing to be tried again.
-  const undo = page.getByRole("listitem").filter({ has: page.getByRole("heading", { name: "undo", level: 2 }) });
-  assert.equal(await undo.getByText("Retry from here").count(), 0);
+check("a branch is answered from the inbox, by keyboard alone, and with a comment", async () => {
+  await ask("release-3", ["approved", "rejected"]);
+  const page = await bench.open("/inbox");
+  const card = cardOf(page, "release-3");
+  await card.getByRole("textbox", { name: "Comment" }).focus();
+  await page.keyboard.type("a good jade"); // These are keys of the inbox, and words here.
+  await page.keyboard.press("Tab");
+  assert.equal(await page.evaluate(() => document.activeElement.innerText), "Answer approved");
+  assert.deepEqual(await violations(page), []);
+  await page.keyboard.press("Enter");
+  await page.getByRole("status").getByText("release-3 was answered with approved.").waitFor();
+  assert.ok(await page.evaluate(() => document.activeElement.matches("[role=status]")), "the focus is not lost");
+  await card.waitFor({ state: "detached", timeout: 30_000 });
+  assert.deepEqual(page.writes, ["POST /api/branches/answer"]);
+  assert.deepEqual(await violations(page), []);
   await bench.close(page);
-});
+  if (bench.mock) assert.deepEqual(bench.mock.answers["release-3"], { state: "approved", comment: "a good jade" });
+  else assert.match(await message("release-3"), /a good jade[\s\S]*dwp-state: approved/);
+}, { agents: true });
+
+check("a branch that takes any answer; and one that somebody else has answered meanwhile", async () => {
+  await ask("release-4");
+  await ask("release-5", ["approved", "rejected"]);
+  const page = await bench.open("/inbox", { width: 375, allow: [/409/] });
+  const any = cardOf(page, "release-4");
+  assert.ok(await any.getByRole("button", { name: /^Answer/ }).isDisabled(), "an answer is needed");
+  await any.getByRole("textbox", { name: "The state that answers" }).fill("next-week");
+  await any.getByRole("button", { name: "Answer next-week" }).click();
+  await page.getByRole("status").getByText("release-4 was answered with next-week.").waitFor();
+  const late = cardOf(page, "release-5");
+  // The list may be fetched anew at any time: what is shown stays until then.
+  await page.route("**/api/status", () => {});
+  if (bench.mock) bench.mock.setBranch("release-5", "rejected");
+  else await bench.program("answer", "release-5", "rejected");
+  await late.getByRole("button", { name: "Answer approved" }).click();
+  await late.getByRole("alert").filter({ hasText: /release-5 is not at[\s\S]*answered with rejected/ }).waitFor();
+  assert.deepEqual(await violations(page), []);
+  await bench.close(page);
+  if (!bench.mock) assert.match(await message("release-5"), /dwp-state: rejected/);
+}, { agents: true });
+
+check("a step of a flow is tried again after a question; its command is shown", async () => {
+  let { id, slug } = bench.runs.greeting;
+  if (isReal) {
+    // Other tests look at the run of the fixtures.
+    ({ run: { id, slug } } = await bench.post("flows", { path: "gate.yaml", inputs: { issue: "Say it again" } }));
+    await bench.work();
+  }
+  const page = await bench.open(`/runs/${id}`);
+  const step = (name) => page.getByRole("listitem").filter({ has: page.getByRole("heading", { name, level: 2 }) });
+  await step("write").getByText("Retry from here").click();
+  await step("write").getByRole("button", { name: `Copy the command: aynig flow resume ${slug} --from write` }).waitFor();
+  await step("write").getByRole("button", { name: "Retry from write" }).click();
+  await step("write").getByRole("button", { name: "Keep it" }).click();
+  assert.deepEqual(page.writes, []);
+  // A step that has not begun has nothing to be tried again.
+  assert.equal(await step("undo").getByText("Retry from here").count(), 0);
+  await step("write").getByRole("button", { name: "Retry from write" }).click();
+  assert.deepEqual(await violations(page), []);
+  await step("write").getByRole("button", { name: "Yes, from write" }).click();
+  await page.waitForFunction(() => !document.querySelector("button.danger") && !document.querySelector("details button:disabled"));
+  assert.deepEqual(page.writes, [`POST /api/runs/${id}/resume`]);
+  if (bench.mock) assert.equal(bench.mock.resumedFrom, "write");
+  else {
+    await bench.work();
+    await step("write").getByText("visit 2").waitFor();
+    const { run } = await bench.get(`runs/${id}`);
+    assert.deepEqual(Object.values(run.steps).map((one) => one.id).slice(-3), ["write", "check", "approval"]);
+  }
+  await bench.close(page);
+}, { agents: true });
 
 check("the work of a node is put back after a question, and kept", async () => {
   const run = await bench.make("Put back", "ada");

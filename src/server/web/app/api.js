@@ -57,6 +57,7 @@ export const api = {
   template: (name) => call("GET", `templates/${encodeURIComponent(name)}`),
   flows: () => call("GET", "flows"),
 
+  answerBranch: (fields) => call("POST", "branches/answer", fields),
   createRun: (fields) => call("POST", "runs", fields),
   startFlow: (fields) => call("POST", "flows", fields),
   patchRun: (id, patch) => call("PATCH", of(id), { patch }),

@@ -34,7 +34,8 @@ export const command = {
   status: () => "aynig status --all",
   log: (branch) => line("log", branch),
   request: (branch) => line("answer", branch),
-  answer: (branch, state) => line("answer", branch, state, "--comment", "TEXT"),
+  answer: ({ branch, state, comment, expect }) => line("answer", branch, state || "STATE",
+    ...(comment ? ["--comment", comment] : []), ...(expect ? ["--expect", expect.slice(0, 10)] : [])),
 };
 
 /** The command lines that make a graph as a form describes it. */

@@ -7,7 +7,7 @@ import { Age, Command, Empty, Fault, Loading, Said, Status, Title, useFetched } 
 import { branchPath, route, setQuery } from "../route.js";
 import { branches } from "../store.js";
 import { Same } from "./shell.js";
-import { Waits } from "./waits.js";
+import { Answered, Waits } from "./waits.js";
 
 /** The kinds with the five words, the most urgent first. @type {[string, string][]} */
 const KINDS = [["waits-for-you", "needs you"], ["stalled", "failed"], ["invalid", "failed"], ["expired", "waiting"],
@@ -68,8 +68,8 @@ const OUTCOMES = { open: "running", advanced: "ok", stalled: "stalled", requeued
 
 export function Branch() {
   const { branch } = route.value;
-  const { value, error } = useFetched(() => api.log(branch), branch);
   const standing = branches.value?.branches.find((one) => one.branch === branch);
+  const { value, error } = useFetched(() => api.log(branch), `${branch} ${branches.value && standing?.commit}`);
   return html`<nav class="crumbs" aria-label="Where this is"><a href="/branches">Branches</a></nav><${Title}>${branch}</${Title}>
     <${Same} line=${command.log(branch)} />
     ${standing && html`<p class="row">
@@ -77,6 +77,7 @@ export function Branch() {
       ${" "}<span class="muted"><${Said} text=${standing.note} /></span></p>
       ${standing.kind === "waits-for-you"
         && html`<section class="card" aria-label="What it waits for"><${Waits} one=${standing} /></section>`}`}
+    <${Answered} branch=${branch} />
     ${error ? html`<${Fault} error=${error} />` : !value ? html`<${Loading} what="its story" />` : !value.entries.length
       ? html`<${Empty}>It has no story yet.</${Empty}>`
       : html`<ol class="cards">${value.entries.map((one, index) => html`<${Entry} key=${index} one=${one} />`)}</ol>`}`;

@@ -12,7 +12,7 @@ import { approvals, loadApprovals, waitingBranches } from "../store.js";
 import { Batch, nameOf } from "./batch.js";
 import { Args, EditDiff } from "./call.js";
 import { Same } from "./shell.js";
-import { Waits } from "./waits.js";
+import { Answered, Waits } from "./waits.js";
 
 export function Inbox() {
   const list = approvals.value;
@@ -81,6 +81,7 @@ export function Inbox() {
         : html`<div class="card"><p role="status">${chosen && "This request was answered, or is not asked any more."}</p>
           <button type="button" onClick=${() => select(0)}>Show the next one</button></div>`}
     </div>`}
+    <${Answered} />
     ${others.length > 0 && html`<section aria-labelledby="waiting"><h2 id="waiting">Branches that wait for an answer</h2>
       <ul class="cards">${others.map((one) => html`<li key=${one.branch} class="card">
         <a href=${branchPath(one.branch)}><b>${one.branch}</b></a> <span class="muted">${one.state}</span>

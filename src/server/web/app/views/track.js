@@ -1,8 +1,9 @@
 // The steps of a flow as a track, with all their attempts, and the steps that have not begun.
+import { api } from "../api.js";
 import { command } from "../commands.js";
 import { html } from "../dom.js";
 import { cost, duration, moment } from "../format.js";
-import { Command, Empty, Loading, Status } from "../parts.js";
+import { Act, Command, Empty, Loading, Status } from "../parts.js";
 import { flow, now, view } from "../store.js";
 
 const OPCODES = { RUN_AGENT: "agent", RUN_VALIDATION: "validators", EVALUATE: "planner", GATE: "a person", ROLLBACK: "rollback",
@@ -41,15 +42,19 @@ function Step({ run, step, attempts, isCurrent }) {
         html`<li key=${route.outcome}>${route.outcome.replaceAll("_", " ")} → ${route.target}</li>`)}</ul></details></li>`;
 }
 
-/** How a step is tried again: by the command line, since a runner of that host takes it up. */
+/** How a step is tried again: a runner takes it up. Of a run that has ended a new run begins, by the command line. */
 function Again({ run, step, hasFailed }) {
   const isOver = run.status === "completed";
   const line = isOver ? command.fork(run, step.id) : command.retry(run, step.id);
   return html`<details class="small" open=${hasFailed && run.status !== "running"}>
     <summary class="muted">Retry from here</summary>
-    <p>${run.status === "running" && html`<span class="muted">Pause or stop the run first. Then: </span>`}
-      ${isOver && html`<span class="muted">The run has ended. A new run begins with this step: </span>`}
-        <${Command} line=${line} /></p></details>`;
+    ${isOver ? html`<p><span class="muted">The run has ended. A new run begins with this step: </span>
+        <${Command} line=${line} /></p>`
+      : html`<p class="row"><${Act} act=${() => api.steer(run.id, "resume", { from: step.id })}
+          confirm=${run.status === "running" ? `Yes, from ${step.id}` : undefined}>Retry from ${step.id}</${Act}>
+        <${Command} line=${line} />
+        ${run.status === "running" && html`<span class="muted">A question that is open now is taken back.</span>`}</p>`}
+    </details>`;
 }
 
 function Attempt({ one }) {
