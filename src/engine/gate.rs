@@ -29,7 +29,7 @@ use super::conclude::{Conclusion, Holder};
 use super::control::Reply;
 use super::driver::{Driver, MOST_READ, RUN_KEY, gate_at};
 use super::question::{
-    APPROVERS, CHANGES, EVIDENCE, Given, HEAD, KEY, Now, Pushed, REQUIRED, Weighed, closes, gate_id, newest,
+    APPROVERS, CHANGES, EVIDENCE, Given, HEAD, KEY, NUMBER, Now, Pushed, REQUIRED, Weighed, closes, newest,
     request, weigh,
 };
 use super::record::{self, Recorder, Role};
@@ -111,7 +111,7 @@ impl Engine<'_> {
         let args = Map::from_iter([
             ("gate".to_owned(), json!(gate.gate)),
             // A later visit asks anew, whatever else is the same.
-            ("number".to_owned(), json!(number)),
+            (NUMBER.to_owned(), json!(number)),
             ("step".to_owned(), json!(step.id)),
             ("question".to_owned(), json!(question)),
             (APPROVERS.to_owned(), json!(approvers)),
@@ -125,7 +125,7 @@ impl Engine<'_> {
             let millis = i64::try_from(seconds).ok()?.checked_mul(1000)?;
             Timestamp::from_millis(at.millis().checked_add(millis)?)
         });
-        let tool = Tool { id: gate_id(number), name: GATE_TOOL.to_owned(), args };
+        let tool = Tool::new("", GATE_TOOL, args);
         let context = question;
         let start = StepStart { id, opcode: step.opcode(), started_at: Some(at) };
         let commands = vec![

@@ -24,6 +24,8 @@ pub(super) const CHANGES: &str = "changes";
 pub(super) const EVIDENCE: &str = "evidence";
 /// The argument of a question that is the commit that it is about.
 pub(super) const HEAD: &str = "head";
+/// The argument of a question that is the number of its step in the run.
+pub(super) const NUMBER: &str = "number";
 /// The argument of a question that is how many times this visit has asked before.
 const ASKED: &str = "asked";
 
@@ -110,7 +112,7 @@ impl Pushed {
     /// Refuses an answer to an earlier visit of the gate, whatever else is the same.
     fn is_of_this_visit(&self, asked: &Approval, state: &State) -> Result<(), (Why, String)> {
         let arg = |one: &Approval, name: &str| one.tool.args.get(name).cloned();
-        let number = arg(asked, "number");
+        let number = arg(asked, NUMBER);
         let opened = self.opened.map(|opened| opened.map(Value::from));
         if opened.as_ref().is_some_and(|opened| *opened == number) {
             return Ok(());
@@ -124,7 +126,7 @@ impl Pushed {
             return Err((Why::Usage, words));
         }
         // Without the pushed commit an answer can be taken for one to this visit only if there was no other.
-        let other = |one: &Approval| arg(one, "gate") == arg(asked, "gate") && arg(one, "number") != number;
+        let other = |one: &Approval| arg(one, "gate") == arg(asked, "gate") && arg(one, NUMBER) != number;
         if !state.approvals.values().any(other) {
             return Ok(());
         }
@@ -144,15 +146,10 @@ pub(super) enum Weighed {
     Moved(Vec<Command>, Refusal),
 }
 
-/// The id of the question of a gate that is the run's `number`-th step.
-pub(super) fn gate_id(number: u64) -> String {
-    format!("gate-{number}")
-}
-
-/// The question of a gate, as it was asked last.
+/// The question of a gate that is the run's `number`-th step, as it was asked last.
 pub(super) fn request(state: &State, number: u64) -> Option<&Approval> {
-    let id = gate_id(number);
-    newest(state.approvals.values().filter(|one| one.tool.id == id))
+    let is_its = |one: &&Approval| one.tool.args.get(NUMBER).and_then(Value::as_u64) == Some(number);
+    newest(state.approvals.values().filter(is_its))
 }
 
 /// The question of a gate that is open, else the last one.
@@ -221,7 +218,7 @@ pub(super) fn weigh(slug: &Slug, approval: &Approval, given: &Given, now: Now) -
         .hint(format!("`aynig flow approve {slug}` or `aynig flow reject {slug}` answers what is there now"));
     let reason = Some(format!("the work moved to {head}"));
     let over = Resolution { status: Answer::Withdrawn, modified_args: None, reason };
-    let mut tool: Tool = approval.tool.clone();
+    let mut tool = Tool::new("", approval.tool.name.clone(), approval.tool.args.clone());
     tool.args.insert(HEAD.to_owned(), head.into());
     // Work that moved back is asked about anew: the same question is never made twice.
     let before = tool.args.get(ASKED).and_then(Value::as_u64).unwrap_or(0);

@@ -10,13 +10,32 @@ use super::time::Timestamp;
 /// A tool that a node wants to use, or a question of a gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tool {
-    /// The id of this call, unique in the run.
+    /// The id of this call: in a ledger a UUID, in a provider its own.
     pub id: String,
     /// The tool.
     pub name: String,
     /// Its arguments.
     #[serde(default)]
     pub args: Map<String, Value>,
+    /// In a ledger the provider's id of the call, if it has one.
+    #[serde(default, rename = "providerId", skip_serializing_if = "Option::is_none")]
+    pub provider_id: Option<String>,
+}
+
+impl Tool {
+    /// A call. Without an id it gets one from the operation that records it.
+    #[must_use]
+    pub fn new(id: impl Into<String>, name: impl Into<String>, args: Map<String, Value>) -> Self {
+        Self { id: id.into(), name: name.into(), args, provider_id: None }
+    }
+
+    /// A provider's call in a turn, with the id that the run has for it.
+    #[must_use]
+    pub fn of_turn(&self, turn: TurnId) -> Self {
+        let theirs = Some(&self.id).filter(|id| !id.is_empty());
+        let id = theirs.map(|id| turn.call(id).to_string()).unwrap_or_default();
+        Self { id, provider_id: theirs.cloned(), ..self.clone() }
+    }
 }
 
 /// An answer.

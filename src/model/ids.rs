@@ -89,6 +89,15 @@ impl OpId {
     }
 }
 
+impl TurnId {
+    /// The id of the call of a tool that the provider of the turn knows by this id. Providers number their calls, so equal
+    /// ids come again in other turns.
+    #[must_use]
+    pub fn call(self, theirs: &str) -> Uuid {
+        Uuid::new_v5(&self.0, theirs.as_bytes())
+    }
+}
+
 impl RunId {
     /// A new random id.
     #[must_use]

@@ -176,7 +176,7 @@ mod tests {
         let mut bench = Bench::new();
         let a = bench.node("a", "implementer");
         bench.run(chat(a, "go", false)).unwrap();
-        let tool = Tool { id: "1".to_owned(), name: "command".to_owned(), args: serde_json::Map::new() };
+        let tool = Tool::new("1", "command", serde_json::Map::new());
         bench
             .run(Command::Ask {
                 node: a,

@@ -188,7 +188,7 @@ fn requested(id: &str, tool: &Tool, context: Option<&str>) -> Value {
 }
 
 fn approval(id: &str, tool: &str, question: &Question, answer: Answer) -> Vec<Value> {
-    let tool = Tool { id: tool.to_owned(), name: question.tool.clone(), args: question.args.clone() };
+    let tool = Tool::new(tool, question.tool.clone(), question.args.clone());
     vec![
         requested(id, &tool, question.context.as_deref()),
         json!({"type": "approval.resolved", "approvalId": id, "resolution": {"status": answer}, "by": "policy"}),

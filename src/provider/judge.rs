@@ -80,7 +80,7 @@ impl Account {
             Event::Approval { tool: id, question, answer, .. } if self.answered.len() < MOST_ANSWERED => {
                 let Question { tool: name, args, context } = question;
                 let is_approved = answer == Answer::Approved;
-                self.answered.push(AtOnce { tool: Tool { id, name, args }, context, is_approved });
+                self.answered.push(AtOnce { tool: Tool::new(id, name, args), context, is_approved });
             }
             Event::Limit { .. }
             | Event::End(_)

@@ -126,7 +126,7 @@ mod tests {
             let args =
                 Map::from_iter([(key.to_owned(), json!(argument)), ("description".to_owned(), json!("x"))]);
             let id = number.to_string();
-            tally.take(&Event::Proposed(Tool { id: id.clone(), name: (*name).to_owned(), args }));
+            tally.take(&Event::Proposed(Tool::new(id.clone(), *name, args)));
             let error = result.strip_prefix('!').map(str::to_owned);
             tally.take(&Event::Done { id, output: Some(json!(result)), error });
         }

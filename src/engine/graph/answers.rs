@@ -16,7 +16,7 @@ use crate::model::approval::{Approval, Tool};
 use crate::model::by::{By, Signature, Signed};
 use crate::model::decide::texts::cut;
 use crate::model::decide::{Answered, Command, Decided, Op};
-use crate::model::ids::NodeId;
+use crate::model::ids::{NodeId, TurnId};
 use crate::model::node::{CliPermissions, Node};
 use crate::model::state::State;
 use crate::provider::AtOnce;
@@ -124,12 +124,12 @@ impl Engine<'_> {
 const MOST_RECORDED: usize = 8 * 1024;
 
 /// The requests of a node that asks nobody, which its permissions answered. Of long arguments the transcript has the rest.
-pub(super) fn answered_of(node: &Node, all: &[AtOnce]) -> Vec<Answered> {
+pub(super) fn answered_of(node: &Node, turn: TurnId, all: &[AtOnce]) -> Vec<Answered> {
     if node.permissions.cli_permissions_mode == CliPermissions::Gated {
         return Vec::new();
     }
     let recorded = |one: &AtOnce| {
-        let (mut tool, mut context) = (one.tool.clone(), one.context.clone());
+        let (mut tool, mut context) = (one.tool.of_turn(turn), one.context.clone());
         let length = serde_json::to_vec(&tool.args).map_or(0, |text| text.len());
         if length > MOST_RECORDED {
             tool.args.clear();

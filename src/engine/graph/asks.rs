@@ -6,9 +6,6 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use serde_json::{Map, Value};
-use uuid::Uuid;
-
 use crate::clock::Stopwatch;
 use crate::engine::Engine;
 use crate::fsutil::DirectoryWatch;
@@ -19,6 +16,7 @@ use crate::model::ids::{NodeId, TurnId};
 use crate::model::node::{CliPermissions, Node};
 use crate::model::state::State;
 use crate::workspace::refusal::{Refusal, Why};
+use serde_json::{Map, Value};
 
 use super::hand::Ask;
 use super::staged::Act;
@@ -58,7 +56,7 @@ impl Engine<'_> {
             Act::Spawn { node, .. } => after.node_named(&node.alias).map(rights),
             Act::Edge { .. } | Act::Handoff { .. } | Act::Artifact { .. } | Act::Done { .. } => None,
         };
-        let tool = Tool { id: Uuid::new_v4().to_string(), name: name.to_owned(), args };
+        let tool = Tool::new("", name, args);
         let (bell, news) = mpsc::channel();
         // Where files cannot be watched the looks are enough.
         let ring = bell.clone();
@@ -157,7 +155,7 @@ impl Engine<'_> {
         }
         let masks = Masks::of(self.repo, &state.run.base_sha)?;
         for (name, args) in acts.iter().filter_map(Act::managing) {
-            let tool = masked(&masks, node, Tool { id: String::new(), name: name.to_owned(), args });
+            let tool = masked(&masks, node, Tool::new("", name, args));
             if !state.approvals.values().any(|one| one.node_id == node && allows(one, &tool)) {
                 return Err(Refusal::new(Why::Failed, format!("nobody approved its {name}")));
             }
@@ -172,6 +170,7 @@ mod tests {
     use crate::model::approval::Resolution;
     use crate::model::time::Timestamp;
     use serde_json::json;
+    use uuid::Uuid;
 
     fn object(value: Value) -> Map<String, Value> {
         match value {
@@ -181,7 +180,7 @@ mod tests {
     }
 
     fn asked(args: Value) -> Tool {
-        Tool { id: String::new(), name: "create_edge".to_owned(), args: object(args) }
+        Tool::new("", "create_edge", object(args))
     }
 
     /// CONTRACT 22.15

@@ -196,6 +196,12 @@ impl Open {
         let since = Stopwatch::start();
         Self { is_act, request, reply, since, approval: None, expires_at: None, tool: None, trouble: None }
     }
+
+    /// The call as the run knows it. An agent can write the file of an act, so no id in that counts.
+    fn tool_in(&self, turn: TurnId) -> Tool {
+        let Tool { id, name, args, .. } = self.request.tool.clone();
+        Tool::new(if self.is_act { String::new() } else { id }, name, args).of_turn(turn)
+    }
 }
 
 impl Answerer {
@@ -305,7 +311,7 @@ impl Answerer {
         let masks = Masks::of(repo, &ledger.tip().state.run.base_sha)?;
         let ask = Command::Ask {
             node,
-            tool: request.tool.clone(),
+            tool: one.tool_in(turn),
             context: context(request),
             expires_at: self.owner.manners.expiry.map(after).transpose()?,
             heard: heard.clone(),
@@ -520,7 +526,7 @@ mod tests {
     fn people_read_what_an_answer_cannot_carry() {
         let request = |context: Option<&str>, carries_args, carries_reason| Request {
             id: "1".to_owned(),
-            tool: Tool { id: "t".to_owned(), name: "command".to_owned(), args: serde_json::Map::new() },
+            tool: Tool::new("t", "command", serde_json::Map::new()),
             context: context.map(str::to_owned),
             carries_reason,
             carries_args,

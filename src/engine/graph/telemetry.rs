@@ -225,9 +225,8 @@ impl Reports {
         report("turn.status", fields.into_iter().chain(detail))
     }
 
-    /// The id of a call for the run: programs number theirs.
     fn tool_id(&self, theirs: &str) -> String {
-        Uuid::new_v5(&self.about.turn.uuid(), theirs.as_bytes()).to_string()
+        self.about.turn.call(theirs).to_string()
     }
 
     /// The events of a line, as they are written. Their time is that of the line.

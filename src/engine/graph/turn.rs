@@ -390,7 +390,7 @@ impl Engine<'_> {
             heard: end.heard,
             unsaid: ended.unsaid.clone(),
             session: end.session,
-            answered: answered_of(&of.node, &ended.answered),
+            answered: answered_of(&of.node, of.turn, &ended.answered),
             ..EndedTurn::new(of.node.id, of.turn, end.status, started)
         };
         Ok(Over {

@@ -1,5 +1,7 @@
 //! Requests for approval, and their answers.
 
+use uuid::Uuid;
+
 use super::Refusal;
 use super::command::Answered;
 use super::draft::Draft;
@@ -41,7 +43,7 @@ pub(super) fn ask(
     let granted = draft.state.approvals.values().find(|one| one.covers(node, tool));
     let granted = granted.map(|one| (one.id, one.resolved_by.as_ref().map_or_else(nobody, name)));
     let approval_id = draft.id("approval");
-    let (tool, context) = (tool.clone(), asked.context.map(str::to_owned));
+    let (tool, context) = (with_id(draft, tool), asked.context.map(str::to_owned));
     let body = ApprovalRequested { approval_id, tool, context, expires_at: asked.expires_at };
     draft.push_for(node, Body::ApprovalRequested(body))?;
     let Some(((grant, by), turn_id)) = granted.zip(asked.turn) else {
@@ -58,7 +60,7 @@ pub(super) fn ask(
 /// Records a request that the permissions of a node answered in a turn that ends now.
 pub(super) fn answered(draft: &mut Draft<'_>, node: NodeId, one: &Answered) -> Result<ApprovalId, Refusal> {
     let approval_id: ApprovalId = draft.id("approval");
-    let (tool, context) = (one.tool.clone(), one.context.clone());
+    let (tool, context) = (with_id(draft, &one.tool), one.context.clone());
     let body = ApprovalRequested { approval_id, tool, context, expires_at: None };
     draft.push_for(node, Body::ApprovalRequested(body))?;
     let status = if one.is_approved { Answer::Approved } else { Answer::Denied };
@@ -66,6 +68,15 @@ pub(super) fn answered(draft: &mut Draft<'_>, node: NodeId, one: &Answered) -> R
     let body = ApprovalResolved { approval_id, resolution, always: None };
     draft.push_as(policy(draft, None), Body::ApprovalResolved(body))?;
     Ok(approval_id)
+}
+
+/// The call with an id.
+fn with_id(draft: &mut Draft<'_>, tool: &Tool) -> Tool {
+    let mut tool = tool.clone();
+    if tool.id.is_empty() {
+        tool.id = draft.id::<Uuid>("call").to_string();
+    }
+    tool
 }
 
 /// A turn gets an answer that lets its tool run. The first turn counts: so a tool runs once at most by one approval.

@@ -69,9 +69,9 @@ impl Command {
             Self::AddEdge(spec) => spec.label.iter_mut().for_each(change),
             Self::Chat { content, .. } => change(content),
             Self::HandOff { payload, .. } => change_payload(payload, change),
-            Self::Ask { tool: Tool { args, .. }, context, .. } => {
+            Self::Ask { tool: Tool { args, provider_id, .. }, context, .. } => {
                 change_map(args, change);
-                context.iter_mut().for_each(change);
+                provider_id.iter_mut().chain(context).for_each(change);
             }
             Self::Answer { resolution: Resolution { modified_args, reason, .. }, .. } => {
                 modified_args.iter_mut().for_each(|args| change_map(args, change));
@@ -90,7 +90,7 @@ impl Command {
                 words.chain(&mut turn.unsaid).chain(summary).for_each(change);
                 for one in &mut turn.answered {
                     change_map(&mut one.tool.args, change);
-                    one.context.iter_mut().for_each(change);
+                    one.tool.provider_id.iter_mut().chain(&mut one.context).for_each(change);
                 }
             }
             Self::EndStep(end) => {

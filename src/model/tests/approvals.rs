@@ -17,7 +17,7 @@ fn object(value: Value) -> Map<String, Value> {
 }
 
 fn tool(name: &str, args: Value) -> Tool {
-    Tool { id: "1".to_owned(), name: name.to_owned(), args: object(args) }
+    Tool::new("1", name, object(args))
 }
 
 fn turn_id(number: u128) -> TurnId {

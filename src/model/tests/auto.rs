@@ -91,7 +91,7 @@ fn the_orchestrator_goes_on_when_nothing_is_under_way() {
 fn what_keeps_a_run_from_going_on() {
     let ask = |node| Command::Ask {
         node,
-        tool: Tool { id: "1".to_owned(), name: "command".to_owned(), args: serde_json::Map::new() },
+        tool: Tool::new("1", "command", serde_json::Map::new()),
         context: None,
         expires_at: None,
         heard: Vec::new(),
@@ -137,7 +137,7 @@ fn what_keeps_a_run_from_going_on() {
 #[test]
 fn what_lets_a_run_go_on() {
     let (mut bench, boss, hand) = team();
-    let tool = Tool { id: "1".to_owned(), name: "command".to_owned(), args: serde_json::Map::new() };
+    let tool = Tool::new("1", "command", serde_json::Map::new());
     bench
         .run(Command::Ask {
             node: hand,

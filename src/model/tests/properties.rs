@@ -147,7 +147,7 @@ fn talk(state: &State, (kind, a, b, c): Dice, [one, two]: [NodeId; 2]) -> Comman
         },
         12 => Command::Ask {
             node: one,
-            tool: Tool { id: format!("tool-{c}"), name: "command".to_owned(), args: arguments(c % 4) },
+            tool: Tool::new(format!("tool-{c}"), "command", arguments(c % 4)),
             context: (b.is_multiple_of(2)).then(|| text(b)),
             expires_at: Timestamp::from_millis(i64::from(b)),
             heard: state.approvals.keys().copied().take(usize::from(c % 2)).collect(),
@@ -186,7 +186,7 @@ fn talk(state: &State, (kind, a, b, c): Dice, [one, two]: [NodeId; 2]) -> Comman
 }
 
 fn answered(b: u8) -> Answered {
-    let tool = Tool { id: "tool".to_owned(), name: "command".to_owned(), args: arguments(b) };
+    let tool = Tool::new("tool", "command", arguments(b));
     Answered { tool, context: None, is_approved: b.is_multiple_of(2) }
 }
 

@@ -261,7 +261,7 @@ fn a_required_answer_is_waited_for() {
 fn tool(command: &str) -> Tool {
     let mut args = Map::new();
     args.insert("cmd".to_owned(), command.into());
-    Tool { id: "tool-1".to_owned(), name: "command".to_owned(), args }
+    Tool::new("tool-1", "command", args)
 }
 
 fn answer(status: Answer, reason: &str) -> Resolution {

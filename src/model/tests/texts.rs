@@ -42,7 +42,7 @@ fn a_secret_in_any_text_is_found() {
         detail: some(),
         unsaid: vec![text()],
         answered: vec![Answered {
-            tool: Tool { id: "1".to_owned(), name: "shell".to_owned(), args: object() },
+            tool: Tool::new("1", "shell", object()),
             context: some(),
             is_approved: true,
         }],
@@ -69,7 +69,7 @@ fn a_secret_in_any_text_is_found() {
         rescue: None,
         detail: some(),
     };
-    let tool = Tool { id: "1".to_owned(), name: "shell".to_owned(), args: object() };
+    let tool = Tool::new("1", "shell", object());
     let commands = [
         Command::SetRun(RunEdit { label: some(), done_when: Some(some()), ..RunEdit::default() }),
         Command::AddNode(Box::new(spec)),

@@ -462,7 +462,7 @@ fn tool(call: &Value) -> Tool {
         let changes = Some(changes).filter(|changes| !changes.is_empty());
         args.extend(title.into_iter().chain(changes.map(|changes| ("changes".to_owned(), changes.into()))));
     }
-    Tool { id: text_of(call, "toolCallId").to_owned(), name: name.unwrap_or_else(|| "tool".to_owned()), args }
+    Tool::new(text_of(call, "toolCallId"), name.unwrap_or_else(|| "tool".to_owned()), args)
 }
 
 /// The parts of a type.

@@ -206,11 +206,11 @@ impl Claude {
                         self.calls = (message.to_owned(), 0);
                     }
                     self.calls.1 += 1;
-                    out.event(Event::Proposed(Tool {
-                        id: text_of(block, "id").to_owned(),
-                        name: text_of(block, "name").to_owned(),
-                        args: map_of(block, "input"),
-                    }));
+                    out.event(Event::Proposed(Tool::new(
+                        text_of(block, "id"),
+                        text_of(block, "name"),
+                        map_of(block, "input"),
+                    )));
                 }
                 _ => {}
             }
@@ -246,11 +246,11 @@ impl Claude {
 
     /// A tool that its permission mode does not allow by itself.
     fn permission(&mut self, id: Value, request: &Value, out: &mut Out) {
-        let tool = Tool {
-            id: text_of(request, "tool_use_id").to_owned(),
-            name: text_of(request, "tool_name").to_owned(),
-            args: map_of(request, "input"),
-        };
+        let tool = Tool::new(
+            text_of(request, "tool_use_id"),
+            text_of(request, "tool_name"),
+            map_of(request, "input"),
+        );
         if self.approved.get(&tool.id) == Some(&tool.args) {
             self.approved.remove(&tool.id);
             respond(&id, &json!({"behavior": "allow", "updatedInput": tool.args}), out);
@@ -263,11 +263,11 @@ impl Claude {
     /// Any tool, before it runs. One that cannot be understood is denied: an error would let it run.
     fn hooked(&mut self, id: Value, request: &Value, out: &mut Out) {
         let input = request.get("input").unwrap_or(&Value::Null);
-        let tool = Tool {
-            id: text_of(input, "tool_use_id").to_owned(),
-            name: text_of(input, "tool_name").to_owned(),
-            args: map_of(input, "tool_input"),
-        };
+        let tool = Tool::new(
+            text_of(input, "tool_use_id"),
+            text_of(input, "tool_name"),
+            map_of(input, "tool_input"),
+        );
         let is_ours = text_of(request, "callback_id") == GATE
             && text_of(input, "hook_event_name") == "PreToolUse"
             && !(id.is_null() || tool.id.is_empty() || tool.name.is_empty());

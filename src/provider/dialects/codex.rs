@@ -264,13 +264,13 @@ impl Codex {
             "fileChange" => ("patch", pick(item, &["changes"])),
             "mcpToolCall" => {
                 let name = full_name(text_of(item, "server"), text_of(item, "tool"));
-                out.event(Event::Proposed(Tool { id, name, args: map_of(item, "arguments") }));
+                out.event(Event::Proposed(Tool::new(id, name, map_of(item, "arguments"))));
                 return;
             }
             "dynamicToolCall" => (text_of(item, "tool"), map_of(item, "arguments")),
             _ => return,
         };
-        out.event(Event::Proposed(Tool { id, name: name.to_owned(), args }));
+        out.event(Event::Proposed(Tool::new(id, name, args)));
     }
 
     fn done(item: &Value, out: &mut Out) {
@@ -386,7 +386,7 @@ impl Codex {
         let is_clear =
             is_known && (args.contains_key("command") || args.contains_key("networkApprovalContext"));
         let wish = if self.task.is_gated && !is_clear { Wish::Person } else { Wish::Other };
-        let tool = Tool { id: text_of(params, "itemId").to_owned(), name: "command".to_owned(), args };
+        let tool = Tool::new(text_of(params, "itemId"), "command", args);
         (tool, wish, some_text(params, "reason"))
     }
 
@@ -404,7 +404,7 @@ impl Codex {
             paths if paths.iter().all(|path| is_inside(path, &self.task.directory)) => Wish::Write,
             _ => Wish::Other,
         };
-        let tool = Tool { id: id.to_owned(), name: "patch".to_owned(), args: pick(item, &["changes"]) };
+        let tool = Tool::new(id, "patch", pick(item, &["changes"]));
         (tool, wish, some_text(params, "reason"))
     }
 
@@ -427,7 +427,7 @@ impl Codex {
             false => Wish::Person,
         };
         let name = if is_tool { full_name(server, name) } else { "elicitation".to_owned() };
-        (Tool { id, name, args }, wish, some_text(params, "message"))
+        (Tool::new(id, name, args), wish, some_text(params, "message"))
     }
 
     /// Sends a sentence into the turn that asked. If it is not taken there, it is left for the next prompt.

@@ -28,11 +28,11 @@ impl Jsonl {
 
     fn tool(value: &Value) -> Tool {
         let tool = value.get("tool").unwrap_or(&Value::Null);
-        Tool {
-            id: tool.get("id").map(id_text).unwrap_or_default(),
-            name: text_of(tool, "name").to_owned(),
-            args: map_of(tool, "args"),
-        }
+        Tool::new(
+            tool.get("id").map(id_text).unwrap_or_default(),
+            text_of(tool, "name"),
+            map_of(tool, "args"),
+        )
     }
 
     fn asked(&mut self, value: &Value, out: &mut Out) {

@@ -52,7 +52,7 @@ pub(super) struct Run {
     node_configs: BTreeMap<String, Object>,
     /// By id
     edges: BTreeMap<String, Edge>,
-    /// By id; those of the newest turns
+    /// By id; those of all turns and steps
     artifacts: BTreeMap<String, Artifact>,
     /// By id
     approvals: BTreeMap<String, Object>,
@@ -292,10 +292,14 @@ pub(super) struct Request {
 
 /// A tool with its arguments. The tool of a gate is `gate`.
 #[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
 pub(super) struct Tool {
+    /// That of the call in `tool.proposed`
     id: String,
     name: String,
     args: Object,
+    /// The program's own id of the call
+    provider_id: Option<String>,
 }
 
 /// The answer that counts.

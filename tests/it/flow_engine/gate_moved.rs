@@ -58,6 +58,15 @@ fn work_that_moves_away_and_back_is_asked_about_each_time() {
     repo.aynig_ok(["flow", "approve", &run.slug]);
     repo.aynig_ok(["run", "--drain"]);
     assert_eq!(steps(&repo, &run), ["ask gate_approved STOP"]);
+    let lines = out(&repo.aynig_ok(["orch", "events", &run.slug, "--json"]));
+    let events = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+    let events = events.filter(|line| line["event"]["type"] == "approval.requested");
+    let calls: Vec<String> =
+        events.map(|line| line["event"]["tool"]["id"].as_str().expect("an id").to_owned()).collect();
+    assert_eq!(calls.len(), 4, "{calls:?}");
+    let different: std::collections::BTreeSet<uuid::Uuid> =
+        calls.iter().map(|id| uuid::Uuid::parse_str(id).expect("a UUID")).collect();
+    assert_eq!(different.len(), calls.len(), "{calls:?}");
 }
 
 /// CONTRACT 20.24, 20.29

@@ -192,7 +192,7 @@ pub(super) fn scenes() -> std::collections::BTreeMap<&'static str, Vec<std::proc
     let start = StepStart { id: step("ask"), opcode: Opcode::Gate, started_at: None };
     let args = serde_json::json!({"step": "ask", "number": 2, "gate": "approval", "approvers": ["ann@example.org"], "required": 2});
     let args = args.as_object().expect("an object").clone();
-    let tool = Tool { id: "ask 1".to_owned(), name: "gate".to_owned(), args };
+    let tool = Tool::new("ask 1", "gate", args);
     let (node, context) = (scene.node, Some("Is it right?".to_owned()));
     scene.perform(&[
         Command::StartStep(start),

@@ -72,7 +72,7 @@ fn a_gate_shows_its_question_and_how_to_answer() {
     let scene = Scene::new();
     scene.carry_out("plan", Opcode::RunAgent, Outcome::Completed, Some("ask"));
     let start = StepStart { id: step("ask"), opcode: Opcode::Gate, started_at: Some(at(10_000)) };
-    let tool = Tool { id: "ask 1".to_owned(), name: "gate".to_owned(), args: Default::default() };
+    let tool = Tool::new("ask 1", "gate", Default::default());
     let context = Some("Is the plan right?\u{1b}[2J\nsecond line".to_owned());
     scene.perform(&[
         Command::StartStep(start),

@@ -93,6 +93,49 @@ fn a_turn_is_parked_until_a_person_answers() {
     }
 }
 
+/// Announces a call before it asks about it, by an id that each turn uses again.
+const ANNOUNCES: &str = r#"printf '%s\n' '{"type":"tool.proposed","tool":{"id":"t1","name":"command","args":{"command":"touch one"}}}'
+printf '%s\n' '{"type":"approval.requested","approvalId":"q","tool":{"id":"t1","name":"command","args":{"command":"touch one"}}}'
+IFS= read -r answer
+answer=$(printf %s "$answer" | tr -d '"\\')
+printf '{"type":"message.assistant.final","content":"heard %s"}\n' "$answer"
+exec cat >/dev/null"#;
+
+/// The calls that a program announced, and those of its requests.
+fn calls(graph: &Graph) -> [Vec<Value>; 2] {
+    ["tool.proposed", "approval.requested"]
+        .map(|kind| graph.journal(&[kind]).into_iter().map(|mut event| event["tool"].take()).collect())
+}
+
+/// CONTRACT 22.12, 22.29
+#[test]
+fn the_call_of_a_request_is_the_one_that_was_announced() {
+    let graph = gated(ANNOUNCES, "0");
+    graph.drain();
+    let [proposed, requested] = calls(&graph);
+    assert_eq!(proposed.len(), 1, "{proposed:?}");
+    assert_eq!(proposed, requested);
+    let first = proposed[0].clone();
+    assert!(uuid::Uuid::parse_str(first["id"].as_str().expect("an id")).is_ok(), "{first}");
+    assert_eq!(first["providerId"], "t1");
+    assert_eq!(requests(&graph)[0]["tool"], first);
+    // Another turn has another call, and takes the answer to this one over.
+    graph.ok(&["approve", requests(&graph)[0]["id"].as_str().expect("an id")]);
+    graph.drain();
+    assert_eq!(graph.turns(), ["a interrupted", "a completed"]);
+    assert!(last_words(&graph).contains("status:approved"), "{}", last_words(&graph));
+    let [proposed, requested] = calls(&graph);
+    assert_eq!(requested, [first]);
+    assert_ne!(proposed[1]["id"], proposed[0]["id"]);
+    // Of a node that asks nobody, the permissions answer.
+    graph.ok(&["node", "set", "RUN", "a", "--permissions", "skip"]);
+    graph.ok(&["chat", "RUN", "a", "go on"]);
+    graph.drain();
+    let [proposed, requested] = calls(&graph);
+    assert_eq!(requested.len(), 2, "{requested:?}");
+    assert_eq!(proposed[2], requested[1]);
+}
+
 /// CONTRACT 22.12
 #[test]
 fn an_answer_reaches_a_turn_that_waits() {

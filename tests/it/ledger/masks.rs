@@ -80,7 +80,7 @@ fn expressions_of_the_base_mask_what_is_asked_for() {
     );
     // The same request again is the same, and so is the same answer.
     let args = serde_json::Map::from_iter([("command".to_owned(), "curl tok-3".into())]);
-    let tool = Tool { id: "1".to_owned(), name: "shell".to_owned(), args: args.clone() };
+    let tool = Tool { provider_id: Some("call tok-3".to_owned()), ..Tool::new("1", "shell", args.clone()) };
     let ask = Command::Ask {
         node: node_here,
         tool,
