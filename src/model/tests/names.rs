@@ -5,8 +5,11 @@ use serde_json::{Value, json};
 use super::{Bench, fresh};
 use crate::model::decide::Command;
 use crate::model::event::Event;
-use crate::model::ids::{Alias, FileName, NodeId, ProviderName, RunId, Slug, StepId};
+use crate::model::ids::{
+    Alias, ApprovalId, ArtifactId, EdgeId, FileName, MessageId, NodeId, ProviderName, RunId, Slug, StepId,
+};
 use crate::model::message::Payload;
+use crate::model::node::Provider;
 use crate::model::run::Usage;
 use crate::model::state::{Entry, State};
 use crate::model::time::Timestamp;
@@ -63,6 +66,22 @@ fn a_node_has_the_fields_of_the_contract() {
     assert_eq!(node["session"], json!({"sessionId": "pending", "resetCommands": ["/new", "/clear"]}));
 }
 
+/// CONTRACT 19.10
+#[test]
+fn a_provider_has_one_of_four_words() {
+    for (name, word) in [
+        ("codex", "codex"),
+        ("claude", "claude"),
+        ("gemini", "gemini"),
+        ("custom", "custom"),
+        ("scripted", "custom"),
+    ] {
+        let provider = Provider::of(&ProviderName::parse(name).unwrap());
+        assert_eq!(serde_json::to_value(provider).unwrap(), word, "{name}");
+    }
+    assert!(serde_json::from_value::<Provider>(json!("scripted")).is_err());
+}
+
 #[test]
 fn edges_envelopes_and_events_have_the_fields_of_the_contract() {
     let mut bench = Bench::new();
@@ -107,6 +126,8 @@ fn names_that_could_leave_their_place_are_refused() {
     }
     for text in ["", "x", "{00000000-0000-0000-0000-000000000000}", "00000000000000000000000000000000"] {
         assert!(RunId::parse(text).is_none() && NodeId::parse(text).is_none(), "{text:?}");
+        assert!(EdgeId::parse(text).is_none() && MessageId::parse(text).is_none(), "{text:?}");
+        assert!(ArtifactId::parse(text).is_none() && ApprovalId::parse(text).is_none(), "{text:?}");
     }
     assert!(FileName::parse("Ärger 1.patch").is_ok() && StepId::parse("fix_2-b").is_ok());
 }

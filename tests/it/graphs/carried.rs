@@ -179,3 +179,35 @@ echo done"#;
     graph.assert_read_once(0);
     graph.ok(&["doctor", "RUN"]);
 }
+
+/// CONTRACT 22.8
+#[test]
+fn what_a_node_may_change_follows_from_its_capabilities_and_the_mode() {
+    let script = "mkdir -p docs; echo x >code; echo y >docs/plan.md; echo z >notes.md; echo done";
+    let all = ["code", "docs/plan.md", "notes.md"];
+    for (mode, docs, kept) in [
+        ("IMPLEMENTATION", "true", &all[..]),
+        ("IMPLEMENTATION", "false", &["code"]),
+        ("PLANNING", "true", &["docs/plan.md"]),
+        ("PLANNING", "false", &[]),
+    ] {
+        let graph = Graph::new(script, &["a"]);
+        graph.ok(&["run", "set", "RUN", "--global-mode", mode]);
+        graph.ok(&["node", "set", "RUN", "a", "--capability", &format!("writeDocs={docs}")]);
+        graph.ok(&["chat", "RUN", "a", "Write it."]);
+        graph.drain();
+        assert_eq!(graph.turns(), ["a completed"], "{mode} {docs}");
+        let end = graph.events(&["turn.status"]).remove(0);
+        let detail = end["detail"].as_str().unwrap_or_default();
+        let back = all.iter().filter(|path| !kept.contains(path)).copied().collect::<Vec<_>>().join(", ");
+        assert_eq!(
+            detail.contains(&format!("taken back: {back}")),
+            !back.is_empty(),
+            "{mode} {docs}: {detail}"
+        );
+        let work = graph.repo.git(["ls-tree", "-r", "--name-only", &format!("work/{}/a", graph.slug)]);
+        let work: Vec<&str> = work.lines().filter(|path| all.contains(path)).collect();
+        assert_eq!(work, kept, "{mode} {docs}");
+        graph.ok(&["doctor", "RUN"]);
+    }
+}

@@ -98,6 +98,16 @@ echo done"##;
         ],
     );
     graph.ok(&["doctor", "RUN"]);
+    // CONTRACT 22.43
+    let edges = graph.events(&["edge.created"]);
+    let made = made.iter().map(|one| &one["artifact"]["id"]);
+    let ids: Vec<&Value> = made.chain([&edges[0]["edge"]["id"], &sent[0]["envelope"]["id"]]).collect();
+    for id in &ids {
+        let id = id.as_str().expect("an id");
+        assert_eq!(uuid::Uuid::parse_str(id).map(|uuid| uuid.to_string()).ok().as_deref(), Some(id));
+    }
+    let different: std::collections::BTreeSet<&str> = ids.iter().filter_map(|id| id.as_str()).collect();
+    assert_eq!(different.len(), ids.len(), "{ids:?}");
 }
 
 /// CONTRACT 22.14, 22.16

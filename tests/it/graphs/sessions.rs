@@ -160,12 +160,13 @@ fn a_new_session_begins_with_a_replay_if_the_last_one_does_not_fit() {
 /// CONTRACT 22.9, 22.26
 #[test]
 fn a_reset_forgets_what_was_before() {
-    for reset in ["reset", "new", "stop"] {
+    for reset in ["reset", "new", "clear", "stop"] {
         let graph = remembering(&["a"]);
         graph.says("one");
         match reset {
             "reset" => drop(graph.ok(&["node", "reset", "RUN", "a"])),
             "new" => drop(graph.ok(&["chat", "RUN", "a", "/new"])),
+            "clear" => drop(graph.ok(&["chat", "RUN", "a", "/clear"])),
             _ => {
                 graph.ok(&["node", "stop", "RUN", "a"]);
                 graph.ok(&["node", "start", "RUN", "a"]);
@@ -185,6 +186,13 @@ fn a_reset_forgets_what_was_before() {
         graph.assert_renewed(&turn, "the work branch has moved");
         let pack = graph.kept("contextpack.md").expect("a replay");
         assert!(pack.contains("> two") && !pack.contains("> one"), "{reset}: {pack}");
+        let made = graph.events(&["artifact.created"]).into_iter();
+        let packs: Vec<Value> = made
+            .filter(|one| one["artifact"]["kind"] == "contextpack")
+            .map(|mut one| one["artifact"].take())
+            .collect();
+        assert_eq!(packs.len(), 1, "{reset}: {packs:?}");
+        assert_eq!((&packs[0]["name"], &packs[0]["size"]), (&"contextpack.md".into(), &pack.len().into()));
     }
 }
 

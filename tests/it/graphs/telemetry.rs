@@ -179,6 +179,16 @@ fn each_turn_leaves_its_artifacts() {
         assert!(left.iter().any(|one| one == name), "{name}: {left:?}");
     }
     assert!(!left.iter().any(|one| one.starts_with("log ")), "{left:?}");
+    let (run, end) = (graph.state()["id"].clone(), graph.events(&["turn.status"]).remove(0));
+    for one in graph.events(&["artifact.created"]) {
+        let artifact = &one["artifact"];
+        assert_eq!((&artifact["runId"], &artifact["nodeId"]), (&run, &graph.node("a")["id"]), "{artifact}");
+        let text = artifact["createdAt"].as_str().expect("a time");
+        let at = aynig::model::time::Timestamp::parse(text).unwrap_or_else(|| panic!("{text}"));
+        let until =
+            aynig::model::time::Timestamp::parse(end["ts"].as_str().expect("a time")).expect("a time");
+        assert!(text.ends_with('Z') && at.millis() <= until.millis(), "{artifact} {until}");
+    }
     let failing = Graph::new(&script.replace("[ ! -e ../../fail ] || ", ""), &["a"]);
     failing.ok(&["chat", "RUN", "a", "Write it."]);
     failing.drain();

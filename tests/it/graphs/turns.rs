@@ -294,3 +294,49 @@ fn a_workspace_that_was_half_made_is_made_by_the_next_turn() {
         assert_eq!(driver_state(&graph.repo, &graph.slug, "a"), "orch-idle", "{point}");
     }
 }
+
+/// Speaks as Claude Code does, and notes its arguments and its prompt.
+const NOTES: &str = r#"#!/bin/sh
+[ "$1" = --version ] && { echo "2.1.330 (Claude Code)"; exit; }
+git=$(git rev-parse --git-common-dir)
+printf '%s\n' "$*" >"$git/argv"
+IFS= read -r line
+echo '{"type":"control_response","response":{"subtype":"success","request_id":"aynig-initialize","response":{}}}'
+IFS= read -r line; printf '%s\n' "$line" >"$git/prompt"
+echo '{"type":"system","subtype":"init","session_id":"c-1","model":"m","claude_code_version":"2.1.330"}'
+echo '{"type":"result","subtype":"success","is_error":false,"session_id":"c-1","result":"Done."}'
+"#;
+
+/// CONTRACT 22.41
+#[test]
+fn a_node_that_may_run_no_commands_is_started_read_only() {
+    let repo = Repo::new();
+    place_worktrees(&repo);
+    agent(&repo, "");
+    std::fs::write(repo.path.join(".git/scripted.sh"), NOTES).expect("a script");
+    repo.git(["config", "aynig.provider.scripted.kind", "claude"]);
+    repo.git(["config", "--unset", "aynig.provider.scripted.protocol"]);
+    let graph = Graph::of(repo, &[]);
+    graph.ok(&["node", "add", "RUN", "a", "--role", "implementer", "--provider", "scripted"]);
+    for (capability, read_only, words) in [
+        ("runCommands=true", false, None),
+        ("runCommands=false", true, Some("Run no commands.")),
+        ("delegateOnly=true", true, Some("hand all work to other agents")),
+        ("runCommands=true", false, Some("hand all work to other agents")),
+    ] {
+        graph.ok(&["node", "set", "RUN", "a", "--capability", capability]);
+        // The prompt of a new session is whole.
+        graph.ok(&["node", "reset", "RUN", "a"]);
+        graph.ok(&["chat", "RUN", "a", "Look at it."]);
+        graph.drain();
+        let noted =
+            |name: &str| std::fs::read_to_string(graph.repo.path.join(".git").join(name)).expect("a file");
+        let (argv, prompt) = (noted("argv"), noted("prompt"));
+        assert_eq!(argv.contains("--disallowedTools Edit,Write"), read_only, "{capability}: {argv}");
+        for one in ["Run no commands.", "hand all work to other agents"] {
+            assert!(prompt.contains(one) || words != Some(one), "{capability}: {prompt}");
+        }
+        assert_eq!(prompt.contains("Run no commands."), read_only, "{capability}: {prompt}");
+    }
+    assert_eq!(graph.turns(), ["a completed"; 4]);
+}

@@ -247,6 +247,56 @@ fn runs_are_listed_at_a_glance_and_in_pages() {
     assert_eq!(labels(&list("q=RUN%203")), ["Run 3"]);
 }
 
+/// CONTRACT 23.5
+#[test]
+fn events_are_read_backwards_in_pages_without_a_gap() {
+    let (repo, server) = served("echo done");
+    let run = id(&server.post("/api/runs", "").ok(), "run");
+    let path = format!("/api/runs/{run}");
+    let node = r#"{"node":{"label":"Ann","roleTemplate":"implementer","provider":"custom","permissions":{"cliPermissionsMode":"skip"}}}"#;
+    let ann = id(&server.post(&format!("{path}/nodes"), node).ok(), "node");
+    server.post(&format!("{path}/chat"), &format!(r#"{{"nodeId":"{ann}","content":"Write it."}}"#)).ok();
+    repo.aynig_ok(["run", "--drain"]);
+    let list = |query: &str| server.get(&format!("{path}/events?{query}")).ok();
+    let numbers = |page: &Value| -> Vec<u64> {
+        let events = page["events"].as_array().expect("events");
+        events.iter().map(|event| event["seq"].as_u64().expect("a number")).collect()
+    };
+    let end = serde_json::json!({ "nextCursor": null, "hasMore": false });
+    for less in [None, Some(7), Some(1), Some(0)] {
+        let whole = list("limit=2000");
+        let last = whole["lastSeq"].as_u64().expect("a number");
+        assert_eq!(numbers(&whole), (1..=last).collect::<Vec<_>>());
+        assert_eq!(whole["page"], end);
+        let limit = less.map_or(1, |less| last - less);
+        let mut page = list(&format!("limit={limit}"));
+        let mut read: Vec<Value> = Vec::new();
+        loop {
+            let events = page["events"].as_array().expect("events").clone();
+            let (is_first, is_last) = (read.is_empty(), page["page"]["hasMore"] == false);
+            assert!(events.len() as u64 == limit || is_last, "{limit}: {page}");
+            read.splice(0..0, events);
+            if is_last {
+                assert_eq!(page["page"], end);
+                break;
+            }
+            let next = page["page"]["nextCursor"].as_str().expect("a cursor").to_owned();
+            assert_eq!(next, numbers(&page)[0].to_string(), "the oldest of the page");
+            // What comes meanwhile moves no older page.
+            if is_first {
+                let body = format!(r#"{{"nodeId":"{ann}","content":"More."}}"#);
+                server.post(&format!("{path}/chat"), &body).ok();
+            }
+            page = list(&format!("limit={limit}&before={next}"));
+        }
+        assert!(read == *whole["events"].as_array().expect("events"), "{limit}: {read:?}");
+    }
+    for query in ["before=1", "before=0"] {
+        let page = list(query);
+        assert_eq!((numbers(&page), &page["page"]), (Vec::new(), &end), "{query}");
+    }
+}
+
 /// CONTRACT 23.1
 #[test]
 fn the_document_describes_every_path() {
