@@ -27,6 +27,7 @@ fn the_bench_makes_its_table() {
         flow_steps: 3,
         hub_refs: 5,
         nodes: 3,
+        runs: 3,
         clients: 3,
         jobs: 2,
         workspace_files: 20,
@@ -35,8 +36,8 @@ fn the_bench_makes_its_table() {
     };
     let mut rows = Vec::new();
     let goals = suite::run(&sizes, &[], &mut |row| rows.push(row));
-    assert_eq!(rows.len(), 29, "{rows:#?}");
-    assert_eq!(goals.len(), 17, "each goal has a row: {goals:#?}");
+    assert_eq!(rows.len(), 33, "{rows:#?}");
+    assert_eq!(goals.len(), 21, "each goal has a row: {goals:#?}");
     for goal in &goals {
         assert_eq!(
             goal.matches('|').count(),

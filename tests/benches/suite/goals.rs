@@ -63,7 +63,7 @@ fn other(row: &Row) -> f64 {
     row.other.unwrap_or(f64::NAN)
 }
 
-const GOALS: [Goal; 17] = [
+const GOALS: [Goal; 21] = [
     Goal {
         row: "* operations on a ledger by 8 writers",
         what: "operations on a ledger, 8 writers together",
@@ -199,6 +199,38 @@ const GOALS: [Goal; 17] = [
         floor: Some(floor),
         limit: AtMost(100.0),
         unit: "ms",
+    },
+    Goal {
+        row: "a pass with nothing to do",
+        what: "a pass with 1,000 runs, as a multiple of 10 runs",
+        number: part,
+        floor: None,
+        limit: AtMost(2.0),
+        unit: "",
+    },
+    Goal {
+        row: "`orch run list`",
+        what: "`orch run list`, likewise",
+        number: part,
+        floor: None,
+        limit: AtMost(2.0),
+        unit: "",
+    },
+    Goal {
+        row: "`status --all`",
+        what: "`status --all`, likewise",
+        number: part,
+        floor: None,
+        limit: AtMost(2.0),
+        unit: "",
+    },
+    Goal {
+        row: "`clean`, which",
+        what: "`clean`, likewise",
+        number: part,
+        floor: None,
+        limit: AtMost(2.0),
+        unit: "",
     },
 ];
 

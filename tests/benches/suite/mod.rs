@@ -7,6 +7,7 @@
 mod flows;
 pub(crate) mod goals;
 mod graphs;
+mod growth;
 mod idle;
 mod journals;
 mod ledgers;
@@ -48,6 +49,8 @@ pub(super) struct Sizes {
     pub hub_refs: usize,
     /// Nodes of a graph (`AYNIG_BENCH_NODES`).
     pub nodes: usize,
+    /// Runs of the repository that has many (`AYNIG_BENCH_RUNS`).
+    pub runs: usize,
     /// Clients of a server (`AYNIG_BENCH_CLIENTS`).
     pub clients: usize,
     /// Commands at once (`AYNIG_BENCH_JOBS`).
@@ -81,6 +84,7 @@ impl Sizes {
             flow_steps: size("FLOW_STEPS", 40),
             hub_refs: size("HUB_REFS", 1_000),
             nodes: size("NODES", 50),
+            runs: size("RUNS", 1_000),
             clients: size("CLIENTS", 50),
             jobs: size("JOBS", 4),
             workspace_files: size("WORKSPACE_FILES", 20_000),
@@ -127,7 +131,7 @@ pub(super) fn is_worker() -> bool {
 /// it is known, and returns the rows of the goals that they are held against.
 pub(super) fn run(sizes: &Sizes, wanted: &[String], tell: &mut dyn FnMut(String)) -> Vec<String> {
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str()));
-    let cases: [(&str, Case); 12] = [
+    let cases: [(&str, Case); 13] = [
         ("idle-unmanaged", |sizes| vec![idle::case(sizes, None)]),
         ("idle-no-command", |sizes| vec![idle::case(sizes, Some("parked"))]),
         ("local-steps", |sizes| vec![steps::local(sizes)]),
@@ -140,6 +144,7 @@ pub(super) fn run(sizes: &Sizes, wanted: &[String], tell: &mut dyn FnMut(String)
         ("flows", flows::cases),
         ("graphs", graphs::cases),
         ("serve", serve::cases),
+        ("growth", growth::cases),
     ];
     let mut held = Vec::new();
     for (_, case) in cases.iter().filter(|(name, _)| is_wanted(name)) {

@@ -374,7 +374,7 @@ fn the_driver_of_a_node_is_not_taken_out_of_its_run_by_hand() {
             &["drives run", &hint, "aynig orch approvals", "aynig orch node stop|start"],
         );
     }
-    let passed = told(&graph.repo.aynig_ok(["cancel", "*"]));
+    let passed = err(&graph.repo.aynig_ok(["cancel", "*"]));
     assert!(passed.contains(&format!("aynig orch run stop {}", graph.slug)), "{passed}");
     assert_eq!(graph.repo.head(&driver), before);
     graph.drain();
