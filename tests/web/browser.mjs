@@ -189,6 +189,15 @@ export class Bench {
       const url = new URL(request.url());
       if (url.protocol !== "data:" && url.host !== new URL(this.base).host) noise.push(`request: ${request.url()}`);
     });
+    const underWay = new Set();
+    page.on("request", (request) => underWay.add(request));
+    for (const end of ["requestfinished", "requestfailed"]) page.on(end, (request) => underWay.delete(request));
+    const has = (path) => [...underWay].some((request) => new URL(request.url()).pathname === path);
+    /** From now on the page hears nothing new of this path: what it had asked for has come. */
+    page.deaf = async (path) => {
+      await page.route(`**${path}`, (route) => route.abort());
+      while (has(path)) await page.waitForTimeout(20);
+    };
     page.writes = [];
     page.on("request", (request) => request.method() !== "GET" && page.writes.push(`${request.method()} ${new URL(request.url()).pathname}`));
     page.quiet = () => assert.deepEqual(noise, []);

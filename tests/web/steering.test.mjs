@@ -46,7 +46,7 @@ check("requests are approved, denied with a reason, and changed; the second answ
     await bench.work();
   }
   const late = await opened("ask: install");
-  await page.route("**/api/approvals", (route) => route.abort());
+  await page.deaf("/api/approvals");
   await bench.post(`approvals/${late}/resolve`, { resolution: { status: "denied", reason: "no" }, runId: run.id });
   // The page did not hear of it yet.
   await page.getByRole("button", { name: "Approve", exact: true }).click();
