@@ -158,7 +158,12 @@ fn items<'a>(fields: Fields<'a>, name: &str, most: usize, notes: &mut Notes) -> 
             None => items,
             Some(more) => {
                 let what = format!("`{name}` has more than {most} entries");
-                notes.fault(more.at, what, "leave some out");
+                let instead = if name == "nodes" {
+                    "leave some out, or set `nodes` of `limits`"
+                } else {
+                    "leave some out"
+                };
+                notes.fault(more.at, what, instead);
                 &items[..most]
             }
         },

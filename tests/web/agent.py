@@ -75,10 +75,11 @@ elif "big: " in text:
 elif "many: " in text:
     # As many items, by turns words and calls of a tool, faster than any agent.
     for count in range(int(text.rsplit("many: ", 1)[1].split()[0]) // 2):
-        say("message.assistant.final", content=f"Message {count} with **some** words and `code`.")
+        say("message.assistant.delta", content=f"Message {count} with **some** words and `code`.")
         say("tool.proposed", tool={"id": f"m{count}", "name": "Bash", "args": {"command": f"echo {count}"}})
         if count % 100 == 99:
             time.sleep(0.05)
+    say("message.assistant.final", content="That was all.")
 elif "words: " in text:
     for _ in range(int(text.rsplit("words: ", 1)[1].split()[0])):
         say("message.assistant.delta", content="more words ")

@@ -8,14 +8,19 @@ import { Bench, heap, isReal, longestGap, skip } from "./browser.mjs";
 
 const NODES = 500;
 const ITEMS = 20_000;
+/** A page that shows nothing new for so long feels stuck, in milliseconds. */
+const STUCK = 2_000;
 const CHANGED = [7, 14, 21, 28, 35, 42, 49, 56];
 const noAgents = isReal && !process.env.AYNIG_WEB_PROGRAM ? "needs the program of the server" : false;
 const seconds = (since) => `${((performance.now() - since) / 1000).toFixed(1)} s`;
 
-test("a transcript of 20,000 items and a graph of 500 nodes stay smooth", { skip: skip || noAgents, timeout: 240_000 }, async (t) => {
+test("a transcript of 20,000 items and a graph of 500 nodes stay smooth", { skip: skip || noAgents, timeout: 400_000 }, async (t) => {
   const bench = await Bench.begin();
   t.after(() => bench.end());
-  await bench.watch(t, async () => smooth(t, bench, bench.mock ? standIn(bench) : await real(t, bench)));
+  await bench.watch(t, async () => {
+    const large = bench.mock ? standIn(bench) : await real(t, bench);
+    await smooth(t, bench, large).finally(large.end);
+  });
 });
 
 async function smooth(t, bench, large) {
@@ -25,10 +30,10 @@ async function smooth(t, bench, large) {
   await list.locator(".virtual-row").first().waitFor();
   t.diagnostic(`the node is open after ${seconds(since)}`);
   since = performance.now();
-  const older = page.getByRole("button", { name: "Load older events" });
+  const older = page.getByRole("button", { name: /^Load(ing)? older events/ });
   const loaded = await longestGap(page, async () => {
     while (await older.count()) {
-      await older.click({ timeout: 1_000 }).catch(() => {});
+      if (await older.isEnabled({ timeout: 1_000 }).catch(() => false)) await older.click({ timeout: 1_000 }).catch(() => {});
       await page.waitForTimeout(50);
     }
   });
@@ -78,6 +83,8 @@ async function smooth(t, bench, large) {
   const shown = await heap(page);
   t.diagnostic(`${NODES} nodes: ${folded} cards when folded, heap ${shown} MB, longest frame gap ${moved} ms`);
   for (const bytes of [used, shown]) assert.ok(bytes < 150, `${bytes} MB`);
+  // A quarter of it was the longest one on a machine with seven busy programs for each processor.
+  for (const gap of [loaded, scrolled, streamed, moved]) assert.ok(gap < STUCK, `a frame took ${gap} ms`);
   await bench.close(page);
 }
 
@@ -99,6 +106,7 @@ function standIn(bench) {
         push({ type: "node.progress", nodeId: whole.ids[count], status: "running", summary: `step ${count}` });
       }
     },
+    end: async () => {},
   };
 }
 
@@ -112,11 +120,6 @@ async function real(t, bench) {
   let since = performance.now();
   const id = (await bench.program("orch", "run", "create", "--from", file)).split(/\s+/)[1];
   t.diagnostic(`a graph of ${NODES} nodes is made in ${seconds(since)}`);
-  t.after(async () => {
-    since = performance.now();
-    await bench.client.delete(`/api/runs/${id}`);
-    t.diagnostic(`it is deleted in ${seconds(since)}`);
-  });
   const { run } = await bench.get(`runs/${id}`);
   const ids = Object.fromEntries(Object.values(run.nodes).map((node) => [node.alias, node.id]));
   const chat = (alias, content) => bench.post(`runs/${id}/chat`, { nodeId: ids[alias], content });
@@ -135,6 +138,12 @@ async function real(t, bench) {
     stir: async () => {
       for (const number of CHANGED) await chat(`node-${number}`, "hello");
       await bench.work();
+    },
+    // The tests that follow shall not be slower by it.
+    end: async () => {
+      since = performance.now();
+      const answer = await bench.client.delete(`/api/runs/${id}`, { timeout: 120_000 });
+      t.diagnostic(`the run is deleted in ${seconds(since)}: ${answer.status()}`);
     },
   };
 }

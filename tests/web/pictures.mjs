@@ -3,7 +3,8 @@
 //   AYNIG_WEB_PICTURES=DIR AYNIG_WEB_TOOLS=DIR real.sh AYNIG pictures.mjs       from the real server
 //   AYNIG_WEB_PICTURES=DIR AYNIG_WEB_TOOLS=DIR node pictures.mjs                from the stand-in
 //
-// The first DIR is an absolute path. See browser.mjs for the environment.
+// The first DIR is an absolute path. The pictures show the directory of the repository: with
+// AYNIG_WEB_DIRECTORY=/srv/work that of real.sh is this one. See browser.mjs for the rest of the environment.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { crc32, deflateSync, inflateSync } from "node:zlib";

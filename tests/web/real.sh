@@ -4,7 +4,8 @@
 #   AYNIG_WEB_TOOLS=DIR real.sh AYNIG [FILE...]
 #
 # FILE are tests of this directory; those that need no stand-in unless given. The repository, its runs
-# and the state of the server are in a temporary directory, which is removed at the end.
+# and the state of the server are in a temporary directory. With AYNIG_WEB_DIRECTORY they are in that one,
+# which must not exist. It is removed at the end.
 set -eu
 
 [ $# -ge 1 ] || { echo 'usage: real.sh AYNIG [FILE...]' >&2; exit 2; }
@@ -13,10 +14,15 @@ case $program in /*) ;; *) program=$PWD/$program ;; esac
 shift
 [ -n "${AYNIG_WEB_TOOLS:-}" ] || { echo 'real.sh: AYNIG_WEB_TOOLS is not set; see browser.mjs' >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
-[ $# -gt 0 ] || set -- browser.test.mjs screens.test.mjs steering.test.mjs work.test.mjs hostile.test.mjs
+[ $# -gt 0 ] || set -- browser.test.mjs screens.test.mjs steering.test.mjs work.test.mjs hostile.test.mjs large.test.mjs
 
 server='' tests=''
-directory=$(mktemp -d)
+directory=${AYNIG_WEB_DIRECTORY:-}
+if [ -n "$directory" ]; then
+    mkdir "$directory"
+else
+    directory=$(mktemp -d)
+fi
 finish() {
     status=$?
     trap - EXIT

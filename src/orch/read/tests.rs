@@ -192,7 +192,7 @@ fn other_files_are_no_graphs() {
         ("nodes: a", "1:8: fault: `nodes` is text, and not a list"),
         (
             "limits: {nodes: 1}\nnodes: [{alias: a, role: x, provider: p}, {alias: b, role: x, provider: p}]",
-            "2:43: fault: `nodes` has more than 1 entries",
+            "2:43: fault: `nodes` has more than 1 entries; leave some out, or set `nodes` of `limits`",
         ),
         (
             "mode: AUTO\nnodes: [{alias: a, role: x, provider: p}]",
