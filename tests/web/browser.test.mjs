@@ -30,6 +30,9 @@ check("a run has a table and a timeline, what it costs, and an address by its sh
   assert.match(await main(page).innerText(), /Cost \$0\.\d+[\s\S]*Tokens [\d.]+ k[\s\S]*Turns \d+/);
   await page.getByRole("link", { name: "Table" }).click();
   assert.match(await page.getByRole("row").filter({ hasText: "ada" }).innerText(), /blocked[\s\S]*Waits for your answer: Bash/);
+  await page.getByRole("link", { name: "Graph" }).click();
+  const card = page.locator(".graph-node").filter({ has: page.getByRole("link", { name: "ada", exact: true }) });
+  await card.getByText("Waits for your answer: Bash").waitFor();
   await page.getByRole("link", { name: "Timeline" }).click();
   await page.getByRole("img", { name: /^turn \d+ completed/ }).first().waitFor();
   await page.getByText("In words").click();
@@ -43,6 +46,7 @@ check("the list of runs has the five words, and its filter and search are in the
   await page.getByRole("link", { name: "A team" }).waitFor();
   const text = await main(page).innerText();
   for (const word of ["needs you", "finished"]) assert.ok(text.includes(word), word);
+  await rows.filter({ hasText: "The greeting" }).getByText("Waits for your answer: Bash").waitFor();
   await page.getByRole("button", { name: "finished", exact: true }).click();
   await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 1);
   assert.match(page.url(), /status=finished/);

@@ -259,6 +259,12 @@ export class Mock {
     })).sort((one, other) => one.approval.requestedAt.localeCompare(other.approval.requestedAt));
   }
 
+  /** A runner hands the turn of a node back. */
+  handBack(runId, alias, runner, reason) {
+    const branch = `run/${this.run(runId).slug}/${alias}`;
+    this.waiting.branches.push({ branch, kind: "parked", state: "orch-turn", cause: "handedBack", unable: [{ runner, reason }] });
+  }
+
   /** A node asks for a tool, as agent.py does for these words. */
   ask(runId, nodeId, words) {
     const [kind, subject] = words.split(": ");

@@ -115,7 +115,7 @@ check("a run is steered; what stops it asks once more", async () => {
   await page.getByRole("button", { name: "Keep it" }).click();
   await page.getByRole("button", { name: "Copy the command: aynig orch run pause" }).click();
   assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^aynig orch run pause [0-9a-f]{8}$/);
-  assert.ok((await page.getByText("Why nodes are idle").count()) === 1);
+  assert.ok((await page.getByText("Why nodes are not working").count()) === 1);
   await page.getByRole("button", { name: "Stop", exact: true }).click();
   await page.getByRole("button", { name: "Stop the run?" }).click();
   await page.getByText("stopped by a person").first().waitFor();
@@ -146,6 +146,39 @@ check("a message is answered as it streams, queued or at once", async () => {
   await page.getByText("interrupts", { exact: true }).waitFor();
   await bench.work();
   await page.getByText("At once.", { exact: true }).waitFor();
+  await bench.close(page);
+}, { agents: true });
+
+check("where nobody works the page says how to start a runner, and why a turn was handed back", async () => {
+  const run = await bench.make("Nobody", "tom");
+  if (bench.mock) bench.mock.pace = 1e8;
+  const page = await bench.open(run.nodes.tom.path);
+  await page.getByText("live", { exact: true }).waitFor();
+  await page.getByRole("textbox", { name: "Message to tom" }).fill("hello");
+  await page.getByRole("button", { name: "Send", exact: true }).click();
+  await page.getByText("Sent. Waiting for a runner.").waitFor();
+  await page.getByText("Sent. No runner is at work here.").waitFor({ timeout: 30_000 });
+  await page.getByText("aynig serve --run").waitFor();
+  await page.goto(bench.base + run.path);
+  await page.getByText("aynig run --watch").waitFor();
+  await page.locator(".graph-node").getByText("1 message unread. No runner is at work here.").waitFor();
+  const reason = "the program gone is not in PATH; install it, or name the program: `git config aynig.provider.gone.command PROGRAM`";
+  if (bench.mock) bench.mock.handBack(run.id, "tom", "vm", reason);
+  else {
+    await bench.git("config", "aynig.provider.gone.kind", "claude");
+    await bench.git("config", "aynig.provider.gone.command", "gone");
+    await bench.program("orch", "node", "add", run.slug, "eve", "--role", "implementer", "--provider", "gone");
+    await bench.program("orch", "chat", run.slug, "eve", "hello");
+    await bench.work();
+  }
+  const alias = bench.mock ? "tom" : "eve";
+  const card = page.locator(".graph-node").filter({ has: page.getByRole("link", { name: alias, exact: true }) });
+  await card.getByText(/cannot take the turn: the program gone is not in PATH/).waitFor({ timeout: 30_000 });
+  await card.getByRole("button", { name: "Copy the command: git config aynig.provider.gone.command PROGRAM" }).waitFor();
+  await page.getByRole("region", { name: "Why nodes are not working" }).getByText("git config aynig.provider.gone.command PROGRAM").waitFor();
+  await card.getByRole("link", { name: alias, exact: true }).click();
+  await page.getByText(/cannot take the turn: the program gone/).waitFor();
+  await page.getByRole("button", { name: "Copy the command: git config aynig.provider.gone.command PROGRAM" }).waitFor();
   await bench.close(page);
 }, { agents: true });
 

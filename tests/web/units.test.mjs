@@ -5,7 +5,7 @@ import { command, graphCommands } from "../../src/server/web/app/commands.js";
 import * as format from "../../src/server/web/app/format.js";
 import { fold } from "../../src/server/web/app/groups.js";
 import { Stream, patience } from "../../src/server/web/app/stream.js";
-import { whyIdle, wordOf } from "../../src/server/web/app/status.js";
+import { cardWords, flowLacksRunner, flowWords, nodeLacksRunner, whyIdle, wordOf } from "../../src/server/web/app/status.js";
 import { begin } from "../../src/server/web/app/state.js";
 
 test("durations, ages and sizes are short", () => {
@@ -49,7 +49,7 @@ test("each idle node has a reason", () => {
   const node = { id: "n", alias: "ada", status: "idle", inboxCount: 0 };
   const why = (run, fields = {}) => whyIdle(begin({ status: "running", nodes: {}, ...run }), { ...node, ...fields }, 0);
   assert.match(why({}), /waits for a message/);
-  assert.match(why({}, { inboxCount: 2 }), /2 messages unread, and no runner/);
+  assert.match(why({}, { inboxCount: 2 }), /2 messages unread, waiting for a runner/);
   assert.match(why({}, { hold: "stopped" }), /Start lets it go on/);
   assert.match(why({}, { status: "failed", summary: "exit code 3" }), /exit code 3/);
   assert.match(why({}, { turn: { until: "1970-01-01T00:05:00Z" } }), /limit ends in 5 min/);
@@ -57,6 +57,34 @@ test("each idle node has a reason", () => {
   assert.match(why({ status: "completed" }), /has ended/);
   assert.match(why({ approvals: { a: { nodeId: "n", tool: { name: "Bash" } } } }), /your answer: Bash/);
   assert.match(why({ nodes: { m: { alias: "rex" } } }, { waitingFor: "h", waits: { h: { to: "m" } } }), /an answer from rex/);
+});
+
+test("a node that is due says whether a runner is at work, and why one handed its turn back", () => {
+  const node = { id: "n", alias: "ada", status: "idle", inboxCount: 1, summary: "I was not allowed to.", lastActivityAt: "1970-01-01T00:00:00Z" };
+  const of = (run = {}) => begin({ status: "running", slug: "0a1b2c3d", nodes: { n: node }, ...run });
+  const host = (kind, unable = []) => ({ branches: [{ branch: "run/0a1b2c3d/ada", kind, unable }, { branch: "main", kind: "rests", unable: [] }] });
+  const reason = "the program claude is not in PATH; `git config aynig.provider.claude.command PROGRAM`";
+  assert.equal(nodeLacksRunner(of(), node, 9_000, host("ready")), false, "a runner looks every 10 seconds");
+  assert.match(whyIdle(of(), node, 11_000, host("ready")), /1 message unread. No runner is at work here./);
+  assert.match(whyIdle(of(), node, 11_000, host("working")), /waiting for a runner/);
+  assert.match(whyIdle(of(), node, 11_000, null), /waiting for a runner/, "it is not known yet");
+  const back = host("parked", [{ runner: "vm", reason: "an older one" }, { runner: "vm", reason }]);
+  assert.equal(whyIdle(of(), node, 11_000, back), `vm cannot take the turn: ${reason}.`);
+  assert.equal(nodeLacksRunner(of(), node, 11_000, back), false);
+  assert.match(cardWords(of(), node, 11_000, back), /claude is not in PATH/);
+  assert.equal(cardWords(of(), { ...node, inboxCount: 0 }, 11_000, back), "I was not allowed to.");
+  const asked = of({ approvals: { a: { nodeId: "n", tool: { name: "Bash" } } } });
+  assert.equal(cardWords(asked, { ...node, inboxCount: 0 }, 11_000, null), "Waits for your answer: Bash", "not its last message");
+});
+
+test("a flow that is due waits for a runner", () => {
+  const show = { words: "implement is due; a runner begins it", since: "1970-01-01T00:00:00Z" };
+  assert.equal(flowWords(show), "`implement` is next; waiting for a runner");
+  assert.equal(flowWords({ words: "ended: succeeded" }), "ended: succeeded");
+  assert.equal(flowLacksRunner(show, 11_000, { branches: [] }), true);
+  assert.equal(flowLacksRunner(show, 11_000, { branches: [{ kind: "working" }] }), false);
+  assert.equal(flowLacksRunner({ ...show, words: "waits at gate" }, 11_000, { branches: [] }), false);
+  assert.equal(flowLacksRunner(undefined, 11_000, null), false);
 });
 
 test("parallel nodes fold into one group", () => {

@@ -1,5 +1,5 @@
 // The five words for a run, and why a node does not work. Pure.
-import { duration, plural } from "./format.js";
+import { duration, firstLine, plural } from "./format.js";
 
 /** The words, the most urgent first. */
 export const WORDS = ["needs you", "working", "waiting", "finished", "failed"];
@@ -79,16 +79,12 @@ export function haltedLine(run) {
   return `${alias} ${what} ${plural(count ?? 0, "time")}${cycle.length ? `: ${cycle.join(", ")}` : ""}.`;
 }
 
-/**
- * Why a node has no turn now. Empty if it has one.
- * @param {any} view @param {any} node @param {number} now
- */
-export function whyIdle(view, node, now) {
+/** What keeps a node from a turn that is due. */
+function hindrance(view, node, now) {
   const { run } = view;
-  if (statusOf(view, node) === "running") return "";
   if (["completed", "stopped", "failed"].includes(run.status)) return `The run has ended: ${run.status}.`;
   const open = openOf(view, node.id);
-  if (open.length) return `Waits for your answer: ${open.map((one) => one.tool.name).join(", ")}.`;
+  if (open.length) return waitsForAnswer(open.map((one) => one.tool.name));
   if (node.status === "failed") return `Its turns failed: ${node.summary
     || "no reason was given"}. A message or Start lets it try again.`;
   if (run.status === "paused") return run.halted ? `The run is paused. ${haltedLine(run)}` : "The run is paused by a person.";
@@ -97,7 +93,59 @@ export function whyIdle(view, node, now) {
   const until = Date.parse(node.turn?.until ?? "");
   if (until > now) return `The provider's usage limit ends in ${duration((until - now) / 1000)}.`;
   if (node.connection?.status === "lost") return "Its runner is gone. Another one takes the turn when its lease has expired.";
-  if (node.inboxCount) return `${plural(node.inboxCount, "message")} unread, and no runner has taken the turn yet.`;
+  return "";
+}
+
+/** Requests in words. @param {string[]} names */
+export const waitsForAnswer = (names) => `Waits for your answer: ${names.join(", ")}`;
+
+/** Whether a node only needs a runner to have its turn. */
+export const isDue = (view, node, now) =>
+  node.inboxCount > 0 && statusOf(view, node) !== "running" && !hindrance(view, node, now);
+
+/** How long something may wait for a runner before the page says that there is none: a runner looks every 10 seconds. */
+const PATIENCE = 10_000;
+
+/** Whether nobody works here, and something has waited for a runner since `since`. `host`: what `GET /api/status` answers. */
+export const lacksRunner = (host, since, now) =>
+  Boolean(host) && now - Date.parse(since) > PATIENCE && !host.branches.some((one) => one.kind === "working");
+
+/** Whether a node waits for a runner where there is none. One that was handed back had one. */
+export function nodeLacksRunner(view, node, now, host) {
+  const since = view.transcripts[node.id]?.at(-1)?.ts ?? node.lastActivityAt;
+  return isDue(view, node, now) && !handedBack(host, view.run, node) && lacksRunner(host, since, now);
+}
+
+const returned = new WeakMap();
+
+/**
+ * The runner that handed the turn of a node back, and its reason, which names the command that helps.
+ * @param {any} host @returns {{runner: string, reason: string} | undefined}
+ */
+export function handedBack(host, run, node) {
+  if (!host) return undefined;
+  if (!returned.has(host)) {
+    const drivers = host.branches.filter((one) => one.unable?.length && one.kind !== "working");
+    returned.set(host, new Map(drivers.map((one) => [one.branch.split("/").slice(-2).join("/"), one.unable.at(-1)])));
+  }
+  return returned.get(host).get(`${run.slug}/${node.alias}`);
+}
+
+/**
+ * Why a node has no turn now. Empty if it has one.
+ * @param {any} view @param {any} node @param {number} now @param {any} [host] what `GET /api/status` answers
+ */
+export function whyIdle(view, node, now, host) {
+  const { run } = view;
+  if (statusOf(view, node) === "running") return "";
+  const why = hindrance(view, node, now);
+  if (why) return why;
+  if (node.inboxCount) {
+    const back = handedBack(host, run, node);
+    if (back) return `${back.runner} cannot take the turn: ${back.reason}.`;
+    const unread = `${plural(node.inboxCount, "message")} unread`;
+    return nodeLacksRunner(view, node, now, host) ? `${unread}. No runner is at work here.` : `${unread}, waiting for a runner.`;
+  }
   if (node.waitingFor) {
     const wait = node.waits?.[node.waitingFor];
     const from = wait ? ` from ${run.nodes[wait.to]?.alias ?? "a removed node"}` : "";
@@ -105,3 +153,23 @@ export function whyIdle(view, node, now) {
   }
   return "Nothing unread: it waits for a message.";
 }
+
+/** What a node does, or why it does not. A request comes first: it is what a person can do something about. */
+export function doing(view, node, now, host) {
+  return openOf(view, node.id).length ? whyIdle(view, node, now, host)
+    : view.live[node.id]?.summary ?? whyIdle(view, node, now, host);
+}
+
+/** As `doing`, for a card: a node that waits for no more than a message shows its last one. */
+export function cardWords(view, node, now, host) {
+  const hasWords = !view.live[node.id] && !openOf(view, node.id).length && !isDue(view, node, now);
+  return (hasWords && firstLine(node.summary, 80)) || doing(view, node, now, host);
+}
+
+const DUE = / is due; a runner begins it/;
+
+/** Where a flow stands, in words. @param {any} show of `GET /api/runs/:id/flow` */
+export const flowWords = (show) => show.words.replace(/^(.+?) is due; a runner begins it/, "`$1` is next; waiting for a runner");
+
+/** Whether the next step of a flow waits for a runner where there is none. */
+export const flowLacksRunner = (show, now, host) => DUE.test(show?.words) && lacksRunner(host, show.since, now);

@@ -3,6 +3,7 @@ import { batch, computed, effect, signal } from "@preact/signals";
 import { api, openSession, session } from "./api.js";
 import { route } from "./route.js";
 import { begin, fold, replay } from "./state.js";
+import { isDue } from "./status.js";
 import { Stream } from "./stream.js";
 
 /** A clock for ages. */
@@ -197,6 +198,18 @@ function ask() {
   loadBranches();
 }
 
+/** How often the server is asked about runners while the shown run needs one, in milliseconds. */
+const LOOKS = 5_000;
+
+/** No event says that a runner came, or that it handed a turn back. */
+function lookForRunners() {
+  const known = view.value;
+  if (session.value !== "open" || document.hidden || !known) return;
+  if (known.run.kind === "flow" && ["due", "parked", "stuck"].includes(flow.value?.show.place)) loadFlow();
+  else if (!Object.values(known.run.nodes).some((node) => isDue(known, node, Date.now()))) return;
+  loadBranches();
+}
+
 export async function start() {
   await openSession();
   effect(follow);
@@ -207,5 +220,6 @@ export async function start() {
   });
   effect(() => session.value === "open" && ask());
   setInterval(ask, 20_000);
+  setInterval(lookForRunners, LOOKS);
   addEventListener("online", reconnect);
 }

@@ -3,12 +3,13 @@ import { Component } from "preact";
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api } from "../api.js";
 import { html, layoutWorker } from "../dom.js";
-import { firstLine, plural } from "../format.js";
+import { plural } from "../format.js";
 import { LARGE, fold } from "../groups.js";
-import { Empty, Fault, Loading, Status } from "../parts.js";
+import { Copy, Empty, Fault, Loading, Said, Status } from "../parts.js";
 import { nodePath } from "../route.js";
-import { now, view } from "../store.js";
-import { statusOf, whyIdle } from "../status.js";
+import { branches, now, view } from "../store.js";
+import { cardWords, handedBack, isDue, statusOf } from "../status.js";
+import { mends } from "./runner.js";
 
 const [WIDTH, HEIGHT] = [190, 92];
 const STEP = 20;
@@ -116,10 +117,12 @@ function shownOf({ members }) {
   const statuses = members.map((one) => statusOf(view.value, one));
   const status = ["blocked", "failed", "running", "idle"].find((word) => statuses.includes(word)) ?? "idle";
   const words = count > 1 ? members.map((one) => one.alias).join(", ")
-    : view.value.live[node.id]?.summary ?? (firstLine(node.summary, 80) || whyIdle(view.value, node, now.peek()));
+    : cardWords(view.value, node, now.peek(), branches.value);
+  const back = count === 1 && isDue(view.value, node, now.peek()) && handedBack(branches.value, view.value.run, node);
   return { id: node.id, href: nodePath(view.value.run.id, node.id), name: count > 1 ? `${count} × ${node.roleTemplate}`
     : node.alias, status, words,
-    label: count > 1 ? counted(statuses) : status, unread: count > 1 ? 0 : node.inboxCount };
+    label: count > 1 ? counted(statuses) : status, unread: count > 1 ? 0 : node.inboxCount,
+    line: back ? mends(back.reason)[0] : undefined };
 }
 
 /** A card. It is drawn anew only if what it shows has changed: a graph may have hundreds. */
@@ -137,7 +140,7 @@ class Card extends Component {
   }
 
   begin = (event) => {
-    if (event.button !== 0 || event.target.closest("a")) return;
+    if (event.button !== 0 || event.target.closest("a, button")) return;
     event.currentTarget.setPointerCapture(event.pointerId);
     this.drag = { x: event.clientX, y: event.clientY, at: this.props.at };
   };
@@ -159,13 +162,15 @@ class Card extends Component {
   };
 
   render() {
-    const { id, href, name, status, label, words, unread, at, move } = this.props;
+    const { id, href, name, status, label, words, unread, line, at, move } = this.props;
     return html`<div class="graph-node ${status}" style=${{ left: `${at.x}px`, top: `${at.y}px`, height: `${HEIGHT}px` }}
       onPointerDown=${this.begin}
         onPointerMove=${(event) => this.drag && move(id, this.place(event))} onPointerUp=${this.end} onKeyDown=${this.press}>
       <div class="top-row"><a href=${href}>${name}</a>${unread > 0
         && html`<span class="count" title="unread">${unread}<span class="unseen"> unread</span></span>`}</div>
-      <${Status} word=${status} label=${label} /><p>${words}</p></div>`;
+      <div class="row"><${Status} word=${status} label=${label} />${line
+        && html`<${Copy} text=${line} label="Copy the command" />`}</div>
+      <p title=${words.length > 60 ? words : undefined}><${Said} text=${words} /></p></div>`;
   }
 }
 

@@ -4,15 +4,16 @@ import { api } from "../api.js";
 import { command } from "../commands.js";
 import { html } from "../dom.js";
 import { bytes, duration, moment, plural } from "../format.js";
-import { Age, Command, Empty, Fault, Loading, Status, Tabs, Title, useFetched } from "../parts.js";
+import { Age, Command, Empty, Fault, Loading, Said, Status, Tabs, Title, useFetched } from "../parts.js";
 import { nodePath, route, runPath } from "../route.js";
-import { now, view } from "../store.js";
-import { openOf, statusOf, whyIdle } from "../status.js";
+import { branches, now, view } from "../store.js";
+import { handedBack, isDue, nodeLacksRunner, openOf, statusOf, whyIdle } from "../status.js";
 import { Ansi, Markdown, Plain } from "../text.js";
 import { VirtualList } from "../virtual.js";
 import { Composer } from "./composer.js";
 import { Files, parsePatch } from "./diff.js";
 import { Inspector } from "./inspector.js";
+import { Mend, NoRunner } from "./runner.js";
 import { Transcript } from "./transcript.js";
 
 const SHOWN = { transcript: Conversation, diff: Changes, artifacts: Artifacts, prompts: Prompts, log: Log };
@@ -48,12 +49,15 @@ function Standing({ node }) {
   const quiet = live ? (now.value - Date.parse(live.seenAt)) / 1000 : 0;
   const silent = quiet > 30 ? `, silent for ${duration(quiet)}` : "";
   const open = openOf(view.value, node.id);
+  const lacks = nodeLacksRunner(view.value, node, now.value, branches.value);
   return html`<p class="row"><${Status} word=${status} />
     <span class="muted">${node.roleTemplate} · ${view.value.run.nodeConfigs[node.id]?.providerName ?? node.provider}</span>
     ${live && html`<span>${live.waiting ?? live.summary} <span class="muted">for ${took}${silent}</span></span>`}
     ${open.length > 0 && html`<a href="/inbox?id=${open[0].id}">
       ${plural(open.length, "request waits", "requests wait")} for you</a>`}</p>
-    ${!live && html`<p class="muted">${whyIdle(view.value, node, now.value)}</p>`}`;
+    ${lacks ? html`<${NoRunner} what=${`${plural(node.inboxCount, "message")} unread.`} />`
+      : !live && html`<p class="muted"><${Said} text=${whyIdle(view.value, node, now.value, branches.value)} /></p>`}
+    ${isDue(view.value, node, now.value) && html`<${Mend} back=${handedBack(branches.value, view.value.run, node)} />`}`;
 }
 
 function Conversation({ node }) {

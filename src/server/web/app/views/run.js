@@ -6,10 +6,12 @@ import { html } from "../dom.js";
 import { cost, duration, firstLine, tokens } from "../format.js";
 import { Act, Age, Dialog, Empty, Said, Status, Tabs, Title } from "../parts.js";
 import { eventsPath, go, nodePath, route, runPath } from "../route.js";
-import { flow, now, view } from "../store.js";
-import { haltedLine, openOf, statusOf, summaryOf, whyIdle, wordOf } from "../status.js";
+import { branches, flow, now, view } from "../store.js";
+import { doing, flowLacksRunner, flowWords, haltedLine, nodeLacksRunner, openOf, statusOf, summaryOf, whyIdle,
+  wordOf } from "../status.js";
 import { NodeForm } from "./create.js";
 import { Graph } from "./graph.js";
+import { NoRunner } from "./runner.js";
 import { Timeline } from "./timeline.js";
 import { Track } from "./track.js";
 import { Same } from "./shell.js";
@@ -23,7 +25,9 @@ export function RunScreen() {
   const tabs = [first, ...(isFlow ? [] : [["table", "Table"]]),
     ["timeline", "Timeline"]].map(([name, text]) => [name, `${runPath(run.id)}?view=${name}`, text]);
   const Shown = { graph: Graph, table: Table, timeline: Timeline, track: Track }[tab] ?? Graph;
-  return html`<${Head} />
+  const lacks = isFlow ? flowLacksRunner(flow.value?.show, now.value, branches.value)
+    : Object.values(run.nodes).some((node) => nodeLacksRunner(view.value, node, now.value, branches.value));
+  return html`<${Head} />${lacks && html`<${NoRunner} />`}
     <${Tabs} label="Views of the run" tabs=${[...tabs, ["events", eventsPath(run.id), "Events"]]} current=${tab} />
     <${Shown} />
     ${tab !== "table" && !isFlow && html`<${WhyIdle} />`}`;
@@ -36,7 +40,7 @@ function Head() {
   const open = Object.values(run.approvals).filter((one) => !one.resolution);
   const { spent, usage, limits = {} } = run;
   const isFlow = run.kind === "flow";
-  const words = deleted ? "deleted" : isFlow && flow.value ? flow.value.show.words : why;
+  const words = deleted ? "deleted" : isFlow && flow.value ? flowWords(flow.value.show) : why;
   const base = `${(run.baseRef ?? "").replace("refs/heads/", "")} ${(run.baseSha ?? "").slice(0, 8)}`;
   return html`<div class="run-head">
     <nav class="crumbs" aria-label="Where this is"><a href="/">Runs</a> / <code>${run.slug}</code></nav>
@@ -108,7 +112,7 @@ function EdgeForm({ run }) {
 const sorted = (run) => Object.values(run.nodes).sort((one, other) => one.number - other.number);
 
 function Table() {
-  const { run, live } = view.value;
+  const { run } = view.value;
   if (!Object.keys(run.nodes).length) return html`<${Empty}>The run has no nodes yet.</${Empty}>`;
   return html`<div class="scroll-x" tabindex="0" role="region" aria-label="Nodes">
     <table class="table"><thead>
@@ -117,7 +121,7 @@ function Table() {
     <tbody>${sorted(run).map((node) => html`<tr key=${node.id}><td><${Status} word=${statusOf(view.value, node)} /></td>
       <td><a class="strong" href=${nodePath(run.id, node.id)}>${node.alias}</a>
         <div class="muted small">${node.roleTemplate} · ${run.nodeConfigs[node.id]?.providerName ?? node.provider}</div></td>
-      <td class="words">${live[node.id]?.summary ?? whyIdle(view.value, node, now.value)}</td>
+      <td class="words"><${Said} text=${doing(view.value, node, now.value, branches.value)} /></td>
       <td class="right">${node.inboxCount ?? 0}</td><td class="right">${node.spent?.turns ?? 0}</td>
         <td class="right">${tokens(node.usage?.totalTokens)}</td><td class="right">${cost(node.usage?.costUsd)}</td>
         <td class="right nowrap"><${Age} time=${node.lastActivityAt} /></td></tr>`)}</tbody></table></div>`;
@@ -128,14 +132,14 @@ function WhyIdle() {
   const { run } = view.value;
   const reasons = new Map();
   for (const node of sorted(run)) {
-    const why = whyIdle(view.value, node, now.value);
+    const why = whyIdle(view.value, node, now.value, branches.value);
     if (why) reasons.set(why, [...(reasons.get(why) ?? []), node]);
   }
   if (!reasons.size) return null;
-  return html`<section aria-labelledby="idle"><h2 id="idle">Why nodes are idle</h2>
+  return html`<section aria-labelledby="idle"><h2 id="idle">Why nodes are not working</h2>
     <ul>${[...reasons].map(([why, nodes]) => html`<li key=${why}>
     ${nodes.slice(0, 12).map((node, index) => html`${index > 0 && ", "}<a href=${nodePath(run.id, node.id)}>${node.alias}</a>`)}
-      ${nodes.length > 12 && ` and ${nodes.length - 12} more`}: ${why}
+      ${nodes.length > 12 && ` and ${nodes.length - 12} more`}: <${Said} text=${why} />
     ${openOf(view.value, nodes[0].id).length > 0
       && html` <a href="/inbox?id=${openOf(view.value, nodes[0].id)[0].id}">Answer</a>`}</li>`)}</ul></section>`;
 }

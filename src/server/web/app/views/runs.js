@@ -4,8 +4,9 @@ import { html } from "../dom.js";
 import { cost, firstLine, plural, tokens } from "../format.js";
 import { Age, Empty, Loading, Status, Title } from "../parts.js";
 import { route, runPath, setQuery } from "../route.js";
-import { loadMoreRuns, moreRuns, needed, summaries } from "../store.js";
-import { WORDS, wordOf } from "../status.js";
+import { approvals, loadMoreRuns, moreRuns, needed, summaries } from "../store.js";
+import { WORDS, waitsForAnswer, wordOf } from "../status.js";
+import { nameOf } from "./batch.js";
 import { Same } from "./shell.js";
 
 export function Runs() {
@@ -30,6 +31,12 @@ export function Runs() {
     ${moreRuns.value && html`<button type="button" onClick=${loadMoreRuns}>More runs</button>`}`;
 }
 
+/** What a run waits for, else the last message of its nodes. */
+function wordsOf(run) {
+  const open = (approvals.value ?? []).filter((one) => one.runId === run.id);
+  return open.length ? waitsForAnswer(open.map(nameOf)) : firstLine(run.lastWords ?? "", 140);
+}
+
 function Table({ list }) {
   return html`<div class="scroll-x">
     <table class="table runs">
@@ -42,7 +49,7 @@ function Table({ list }) {
           || run.slug}</a><div class="muted small"><code>${run.slug}</code> · ${run.kind === "flow"
           ? html`flow${run.step ? `, at ${run.step}` : ""}` : plural(run.counts?.nodes ?? 0, "node")}${run.kind !== "flow"
           && run.mode === "AUTO" && " · auto"}</div></td>
-        <td class="words">${firstLine(run.lastWords ?? "", 140)}</td>
+        <td class="words">${wordsOf(run)}</td>
         <td class="right">${tokens(run.usage?.totalTokens)}</td><td class="right">${cost(run.usage?.costUsd)}</td>
           <td class="right nowrap"><${Age} time=${run.updatedAt} /></td></tr>`;
     })}</tbody></table></div>`;
