@@ -72,7 +72,7 @@ check("the inbox is answered by keys, which are dead while one types and can be 
   await page.keyboard.press("Control+d");
   assert.equal(await request.getByRole("textbox").count(), 0, "another key is held");
   await page.keyboard.press("d");
-  const reason = request.getByRole("textbox", { name: "The reason, which the agent reads" });
+  const reason = request.getByRole("textbox", { name: "Reason (required; the agent reads it)" });
   await reason.waitFor();
   await page.keyboard.type("jade, not now");
   assert.equal(await reason.inputValue(), "jade, not now");
@@ -84,6 +84,22 @@ check("the inbox is answered by keys, which are dead while one types and can be 
   await page.getByRole("heading", { name: "ada wants to use Bash" }).waitFor();
   await page.reload();
   assert.equal(await page.getByRole("checkbox", { name: /Keys/ }).isChecked(), false, "it is remembered");
+  assert.deepEqual(page.writes, []);
+  await bench.close(page);
+});
+
+check("a gate is rejected, not denied, and names the commands that list and show it", async () => {
+  const page = await bench.open("/inbox");
+  await page.getByRole("button", { name: /Is the greeting good/ }).click();
+  const request = page.getByRole("article", { name: "The request" });
+  const { slug } = bench.runs.greeting;
+  await page.getByText("aynig status --waiting", { exact: true }).waitFor();
+  await request.getByRole("button", { name: `Copy the command: aynig flow show ${slug}` }).waitFor();
+  assert.equal(await request.getByRole("button", { name: /Deny|always/ }).count(), 0);
+  await request.getByRole("button", { name: "Reject…" }).click();
+  await request.getByRole("textbox").fill("say good night too");
+  assert.ok(await request.getByRole("button", { name: "Reject", exact: true }).isEnabled());
+  await request.getByText(`aynig flow reject ${slug} --comment 'say good night too'`).waitFor();
   assert.deepEqual(page.writes, []);
   await bench.close(page);
 });

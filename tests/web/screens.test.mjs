@@ -59,13 +59,13 @@ check("each screen has no violation of axe, at each width and in both themes, an
 
 check("neither have dialogs and open forms", async () => {
   const page = await bench.open("/inbox");
-  for (const name of ["Deny…", "Edit arguments…"]) {
+  for (const name of ["Deny…", "Edit arguments…", "Approve always…"]) {
     await page.getByRole("button", { name }).click();
     await fits(page, name);
   }
-  await page.getByRole("checkbox", { name: /^Tick/ }).first().check();
-  await page.getByRole("button", { name: "Deny the ticked…" }).click();
-  await fits(page, "ticked");
+  await page.getByRole("checkbox", { name: /^Select/ }).first().check();
+  await page.getByRole("button", { name: "Deny the selected…" }).click();
+  await fits(page, "selected");
   await page.goto(bench.base + run("The greeting"));
   await page.getByRole("button", { name: "More…" }).click();
   await page.getByRole("dialog").getByRole("combobox", { name: "Provider" }).waitFor();

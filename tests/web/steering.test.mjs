@@ -41,6 +41,9 @@ check("requests are approved, denied with a reason, and changed; the second answ
     await page.waitForFunction((gone) => !location.search.includes(gone), id);
     const resolution = await bench.resolution(run, id);
     assert.equal(resolution.status, status);
+    await page.locator("[aria-live]").filter({ hasText: { approved: "Approved.", denied: "Denied.", modified: "Approved with other" }[status] })
+      .waitFor();
+    assert.equal(await page.getByText("This request was answered").count(), 0);
     if (status === "denied") assert.equal(resolution.reason, "use the other file");
     if (status === "modified") assert.deepEqual(resolution.modifiedArgs, { file_path: "src/b.rs" });
     await bench.work();
@@ -59,6 +62,30 @@ check("requests are approved, denied with a reason, and changed; the second answ
   await page.getByText("This request was answered").waitFor();
   await page.keyboard.press("a");
   assert.equal(await page.getByRole("button", { name: "Approve", exact: true }).count(), 0);
+  await bench.close(page);
+}, { agents: true });
+
+check("after an answer the next request is shown, whenever it comes; a call is approved for good", async () => {
+  const run = await bench.make("For good", "ada", "ben");
+  const ids = { ada: await bench.ask(run, "ada", "ask: install"), ben: await bench.ask(run, "ben", "ask: install") };
+  const page = await bench.open(`/inbox?id=${ids.ada}`);
+  const short = ids.ada.slice(0, 8);
+  await page.getByRole("button", { name: "Approve always…" }).click();
+  await page.getByRole("button", { name: `Copy the command: aynig orch approve ${short} --always=tool` }).waitFor();
+  await page.getByRole("button", { name: "Approve, and every call of Bash from now on" }).waitFor();
+  const granted = page.waitForRequest((request) => request.method() === "POST");
+  await page.getByRole("button", { name: "Approve, and this exact call from now on" }).click();
+  assert.equal((await granted).postDataJSON().always, "call");
+  await page.locator("[aria-live]").filter({ hasText: "Approved, and this exact call from now on." }).waitFor();
+  await page.getByRole("heading", { name: "ben wants to use Bash" }).waitFor();
+  assert.match(page.url(), new RegExp(ids.ben));
+  await page.getByRole("button", { name: "Deny…" }).click();
+  await page.getByRole("textbox").fill("not now");
+  await page.getByRole("button", { name: "Deny", exact: true }).click();
+  await page.locator("[aria-live]").filter({ hasText: "Denied. Bash of ben" }).waitFor();
+  await page.waitForTimeout(500);
+  assert.equal(await page.getByText("This request was answered").count(), 0);
+  await bench.work();
   await bench.close(page);
 }, { agents: true });
 

@@ -23,6 +23,8 @@ test("command lines are quoted for a shell", () => {
   const item = { approvalId: "0a1b2c3d-0000", slug: "028b0b9e", tool: { name: "Bash", args: {} } };
   assert.equal(command.deny(item, "it's `rm`"), `aynig orch deny 0a1b2c3d --reason 'it'\\''s \`rm\`'`);
   assert.equal(command.approve(item, { command: "npm ci" }), `aynig orch approve 0a1b2c3d --args '{"command":"npm ci"}'`);
+  assert.equal(command.approveAlways(item, "call"), "aynig orch approve 0a1b2c3d --always");
+  assert.equal(command.approveAlways(item, "tool"), "aynig orch approve 0a1b2c3d --always=tool");
   assert.equal(command.deny({ ...item, tool: { name: "gate" } }, "no"), "aynig flow reject 028b0b9e --comment no");
   const lines = graphCommands({ label: "A pair", mode: "INTERACTIVE", nodes: [{ alias: "ada", role: "implementer", provider: "me", permissions: "gated", prompt: "Write $x" }], edges: [] });
   assert.equal(lines.at(-1), `aynig orch chat "$run" ada 'Write $x'`);

@@ -13,27 +13,27 @@ const check = (name, work, { agents = false } = {}) =>
   test(name, { skip: skip || (agents && noAgents), timeout: 90_000 }, (t) => bench.watch(t, work));
 const dialog = (page) => page.getByRole("dialog");
 
-check("requests that were ticked one by one are answered together, after their list was shown", async () => {
+check("requests that were selected one by one are answered together, after their list was shown", async () => {
   const run = await bench.make("Batch", "ada", "ben", "cleo", "dan");
   const ids = {};
   for (const alias of Object.keys(run.nodes)) ids[alias] = await bench.ask(run, alias, "ask: install");
   const page = await bench.open("/inbox", { allow: [/409/] });
-  const tick = (alias) => page.getByRole("checkbox", { name: `Tick Bash of ${alias}, Batch` });
+  const tick = (alias) => page.getByRole("checkbox", { name: `Select Bash of ${alias}, Batch` });
   await tick("ada").waitFor();
-  assert.equal(await page.getByRole("button", { name: /the ticked/ }).count(), 0);
+  assert.equal(await page.getByRole("button", { name: /the selected/ }).count(), 0);
   // By keyboard: the box of a row, and a dialog that Escape leaves without an answer.
   await tick("ada").focus();
   await page.keyboard.press("Space");
   await tick("ben").check();
-  await page.getByText("2 requests ticked").waitFor();
-  await page.getByRole("button", { name: "Approve the ticked…" }).click();
+  await page.getByText("2 requests selected").waitFor();
+  await page.getByRole("button", { name: "Approve the selected…" }).click();
   await dialog(page).getByRole("heading", { name: "Approve 2 requests?" }).waitFor();
   assert.deepEqual((await dialog(page).getByRole("listitem").allInnerTexts()).map((text) => /ada|ben/.exec(text)[0]), ["ada", "ben"]);
   assert.match(await dialog(page).innerText(), /npm install/);
   await page.keyboard.press("Escape");
   await dialog(page).waitFor({ state: "detached" });
   assert.deepEqual(page.writes, []);
-  await page.getByRole("button", { name: "Approve the ticked…" }).click();
+  await page.getByRole("button", { name: "Approve the selected…" }).click();
   // One was answered by somebody else meanwhile: that is said, and the other one is answered.
   await bench.post(`approvals/${ids.ada}/resolve`, { resolution: { status: "denied", reason: "no" }, runId: run.id });
   await dialog(page).getByRole("button", { name: "Approve these 2" }).click();
@@ -44,7 +44,7 @@ check("requests that were ticked one by one are answered together, after their l
   assert.equal((await bench.resolution(run, ids.ben)).status, "approved");
   await tick("cleo").check();
   await tick("dan").check();
-  await page.getByRole("button", { name: "Deny the ticked…" }).click();
+  await page.getByRole("button", { name: "Deny the selected…" }).click();
   const deny = dialog(page).getByRole("button", { name: "Deny these 2" });
   assert.ok(await deny.isDisabled(), "a reason is needed");
   await dialog(page).getByRole("textbox").fill("not today");

@@ -70,7 +70,8 @@ export const api = {
   addEdge: (id, edge) => call("POST", `${of(id)}/edges`, { edge }),
   removeEdge: (id, edge) => call("DELETE", `${of(id)}/edges/${encodeURIComponent(edge)}`),
   chat: (id, message) => call("POST", `${of(id)}/chat`, message),
-  resolve: (id, resolution, runId) => call("POST", `approvals/${encodeURIComponent(id)}/resolve`, { resolution, runId }),
+  resolve: (id, resolution, runId, always) =>
+    call("POST", `approvals/${encodeURIComponent(id)}/resolve`, { resolution, runId, ...(always && { always }) }),
 };
 
 /** Exchanges the one-time token of the address for a cookie, and clears the address. */

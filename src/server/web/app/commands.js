@@ -19,6 +19,9 @@ export const command = {
     : ""),
   approve: (item, args) => item.tool.name === "gate" ? line("flow", "approve", item.slug)
     : line("orch", "approve", short(item.approvalId), ...(args ? ["--args", JSON.stringify(args)] : [])),
+  /** `always`: `call` or `tool` */
+  approveAlways: (item, always) =>
+    line("orch", "approve", short(item.approvalId), always === "tool" ? "--always=tool" : "--always"),
   deny: (item, reason) => item.tool.name === "gate" ? line("flow", "reject", item.slug, "--comment", reason || "TEXT")
     : line("orch", "deny", short(item.approvalId), "--reason", reason || "TEXT"),
   artifact: (run, artifact) => line("orch", "artifact", "show", run.slug, short(artifact.id)),
@@ -31,6 +34,8 @@ export const command = {
   fork: (run, step) => line("flow", "fork", run.slug, "--at", step),
   edge: (run, from, to) => line("orch", "edge", "add", run.slug, from, to),
   removeEdge: (run, edge) => line("orch", "edge", "remove", run.slug, short(edge.id)),
+  waiting: () => "aynig status --waiting",
+  showFlow: (slug) => line("flow", "show", slug),
   status: () => "aynig status --all",
   log: (branch) => line("log", branch),
   request: (branch) => line("answer", branch),

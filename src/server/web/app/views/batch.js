@@ -1,4 +1,4 @@
-// Answers several requests, each of which somebody has ticked.
+// Answers several requests, each of which somebody has selected.
 import { useState } from "preact/hooks";
 import { api } from "../api.js";
 import { command } from "../commands.js";
@@ -8,28 +8,32 @@ import { Command, Dialog, Fault } from "../parts.js";
 import { loadApprovals } from "../store.js";
 
 export const nameOf = (one) => (one.tool.name === "gate" ? one.tool.args.question ?? "Gate" : one.tool.name);
+/** The word for no: a gate is rejected, as by `aynig flow reject`. */
+const denial = (list) => (list.every((one) => one.tool.name === "gate") ? "Reject" : "Deny");
+
 const whereOf = (one) => `${one.alias ?? "flow"} · ${one.label || one.slug}`;
 
 /**
- * The bar for what is ticked. No key answers more than one request: the dialog lists what will be answered.
- * @param {{ticked: any[], clear: () => void}} props
+ * The bar for the selected requests. No key answers more than one request: the dialog lists what will be answered.
+ * @param {{selected: any[], clear: () => void}} props
  */
-export function Batch({ ticked, clear }) {
+export function Batch({ selected, clear }) {
   const [asked, ask] = useState(null);
-  const begin = (status) => () => ask({ status, list: ticked });
+  const begin = (status) => () => ask({ status, list: selected });
   // What became of the requests is shown, although they are not in the list any more.
   const dialog = asked && html`<${Confirm} ...${asked} onClose=${(isDone) => { ask(null); if (isDone) clear(); }} />`;
-  if (!ticked.length) return dialog;
-  return html`${dialog}<div class="row batch" role="group" aria-label="Ticked requests">
-    <span role="status">${plural(ticked.length, "request")} ticked</span>
-    <button type="button" aria-haspopup="dialog" onClick=${begin("approved")}>Approve the ticked…</button>
-    <button type="button" aria-haspopup="dialog" onClick=${begin("denied")}>Deny the ticked…</button>
-    <button type="button" class="quiet" onClick=${clear}>Untick</button></div>`;
+  if (!selected.length) return dialog;
+  return html`${dialog}<div class="row batch" role="group" aria-label="Selected requests">
+    <span role="status">${plural(selected.length, "request")} selected</span>
+    <button type="button" aria-haspopup="dialog" onClick=${begin("approved")}>Approve the selected…</button>
+    <button type="button" aria-haspopup="dialog" onClick=${begin("denied")}>${denial(selected)} the selected…</button>
+    <button type="button" class="quiet" onClick=${clear}>Clear</button></div>`;
 }
 
 /** The list is the one of the moment when it was asked for: a request that comes meanwhile is not in it. */
 function Confirm({ status, list, onClose }) {
   const denies = status === "denied";
+  const word = denies ? denial(list) : "Approve";
   const [reason, setReason] = useState("");
   const [results, set] = useState(/** @type {Record<string, any> | null} */ (null));
   const [busy, setBusy] = useState(false);
@@ -44,19 +48,20 @@ function Confirm({ status, list, onClose }) {
     loadApprovals();
   };
   const line = (one) => (denies ? command.deny(one, reason) : command.approve(one));
-  return html`<${Dialog} title=${`${denies ? "Deny" : "Approve"} ${plural(list.length, "request")}?`}
+  return html`<${Dialog} title=${`${word} ${plural(list.length, "request")}?`}
     onClose=${() => onClose(results)}>
     <ol class="batch-list">${list.map((one) =>
       html`<li key=${one.approvalId}><b>${nameOf(one)}</b> <span class="muted">${whereOf(one)}</span>
       ${one.tool.name !== "gate" && html`<div><code>${callLine(one.tool.args)}</code></div>`}
       ${!results && html`<div><${Command} line=${line(one)} /></div>`}
-      <${Result} of=${results?.[one.approvalId]} word=${denies ? "denied" : "approved"} /></li>`)}</ol>
+      <${Result} of=${results?.[one.approvalId]}
+        word=${!denies ? "approved" : one.tool.name === "gate" ? "rejected" : "denied"} /></li>`)}</ol>
     ${results ? html`<p><button type="button" onClick=${() => onClose(true)}>Close</button></p>` : html`
-      ${denies && html`<label class="field"><span>The reason, which the agents read</span>
+      ${denies && html`<label class="field"><span>Reason (required; the agents read it)</span>
         <textarea rows="2" required value=${reason} onInput=${(event) => setReason(event.target.value)}></textarea></label>`}
       <p class="row"><button type="button" class=${denies ? "danger" : "primary"} disabled=${busy || (denies && !reason.trim())}
         onClick=${send}>
-          ${denies ? "Deny" : "Approve"} these ${list.length}</button>
+          ${word} these ${list.length}</button>
         <button type="button" class="quiet" onClick=${() => onClose(false)}>Leave them</button></p>`}
   </${Dialog}>`;
 }

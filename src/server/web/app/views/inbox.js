@@ -1,25 +1,29 @@
 // What waits for a person: requests of nodes, gates of flows, and branches.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { api } from "../api.js";
 import { command } from "../commands.js";
 import { html } from "../dom.js";
 import { callLine, moment, plural } from "../format.js";
 import { wantNotices } from "../notices.js";
-import { Age, Command, Copy, Empty, Fault, Loading, Title } from "../parts.js";
+import { Age, Command, Empty, Loading, Title } from "../parts.js";
 import { keys, notices } from "../prefs.js";
 import { branchPath, nodePath, route, runPath, setQuery } from "../route.js";
 import { approvals, loadApprovals, waitingBranches } from "../store.js";
+import { Answer } from "./answer.js";
 import { Batch, nameOf } from "./batch.js";
 import { Args, EditDiff } from "./call.js";
 import { Same } from "./shell.js";
 import { Answered, Waits } from "./waits.js";
 
 export function Inbox() {
-  const list = approvals.value;
+  // What was answered here may be in the list for a moment more.
+  const done = useRef(new Set());
+  const [sent, mark] = useState("");
+  const list = approvals.value?.filter((one) => !done.current.has(one.approvalId));
+  const [said, say] = useState(["", ""]);
   const [chosen, choose] = useState(route.value.query.get("id"));
   const [doing, begin] = useState("");
   const [ticks, tick] = useState(() => new Set());
-  const ticked = (list ?? []).filter((one) => ticks.has(one.approvalId));
+  const selected = (list ?? []).filter((one) => ticks.has(one.approvalId));
   const index = list?.findIndex((one) => one.approvalId === chosen) ?? -1;
   const box = useRef(null);
 
@@ -28,6 +32,7 @@ export function Inbox() {
     if (!one) return;
     choose(one.approvalId);
     begin("");
+    say(["", ""]);
     setQuery({ id: one.approvalId });
     requestAnimationFrame(() => box.current?.querySelector("[aria-current=true]")?.scrollIntoView({ block: "nearest" }));
   };
@@ -36,10 +41,12 @@ export function Inbox() {
   useEffect(() => {
     if (!chosen && list?.length) choose(list[0].approvalId);
   });
-  const answered = () => {
+  const answered = (one) => (words, isOver) => {
     const next = list[index + 1] ?? list[index - 1];
+    if (isOver) done.current.add(one.approvalId);
     choose(next?.approvalId);
     setQuery({ id: next?.approvalId });
+    say([words, `${nameOf(one)} of ${one.alias ?? "the flow"}`]);
     loadApprovals();
   };
 
@@ -60,15 +67,16 @@ export function Inbox() {
     return () => removeEventListener("keydown", press);
   }, []);
 
-  if (!list) return html`<${Title}>Inbox</${Title}><${Loading} what="what waits for you" />`;
+  if (!list) return html`<${Title}>Inbox</${Title}><${Loading} what="requests" />`;
   const others = waitingBranches.value;
   return html`<div class="heading-row"><${Title}>Inbox</${Title}><${Wishes} /></div>
-    <${Same} line="aynig orch approvals" />
-    ${!list.length && !others.length && html`<${Empty}>Nothing waits for you.</${Empty}>`}
-    <${Batch} ticked=${ticked} clear=${() => tick(new Set())} />
+    <${Same} line=${command.waiting()} />
+    <p class="said" aria-live="polite"><strong>${said[0]}</strong> <span class="muted">${said[1]}</span></p>
+    ${!list.length && !others.length && html`<${Empty}>Nothing is waiting for you.</${Empty}>`}
+    <${Batch} selected=${selected} clear=${() => tick(new Set())} />
     ${list.length > 0 && html`<div class="inbox">
       <ol class="inbox-list" ref=${box} aria-label="Requests">${list.map((one, place) => html`<li key=${one.approvalId}>
-        <input type="checkbox" aria-label="Tick ${nameOf(one)} of ${one.alias ?? "the flow"}, ${one.label || one.slug}"
+        <input type="checkbox" aria-label="Select ${nameOf(one)} of ${one.alias ?? "the flow"}, ${one.label || one.slug}"
           checked=${ticks.has(one.approvalId)} onChange=${() => tick(toggled(ticks, one.approvalId))} />
         <button type="button" class="inbox-row" aria-current=${place === index ? "true" : undefined}
           onClick=${() => select(place)}>
@@ -77,9 +85,11 @@ export function Inbox() {
           <${Age} time=${one.requestedAt} />
           ${one.tool.name !== "gate" && html`<code>${callLine(one.tool.args)}</code>`}
         </button></li>`)}</ol>
-      ${current ? html`<${Request} key=${chosen} one=${current} doing=${doing} begin=${begin} onAnswered=${answered} />`
-        : html`<div class="card"><p role="status">${chosen && "This request was answered, or is not asked any more."}</p>
-          <button type="button" onClick=${() => select(0)}>Show the next one</button></div>`}
+      ${current ? html`<${Request} key=${chosen} one=${current} doing=${doing} begin=${begin}
+          onSend=${(isSent) => mark(isSent ? chosen : "")} onAnswered=${answered(current)} />`
+        : chosen && sent !== chosen && html`<div class="card">
+          <p role="status">This request was answered by somebody else, or withdrawn.</p>
+          <button type="button" onClick=${() => select(0)}>Show the next request</button></div>`}
     </div>`}
     <${Answered} />
     ${others.length > 0 && html`<section aria-labelledby="waiting"><h2 id="waiting">Branches that wait for an answer</h2>
@@ -115,10 +125,10 @@ function Wishes() {
 }
 
 /** A request with all that is needed to decide it. */
-export function Request({ one, doing, begin, onAnswered }) {
+function Request({ one, doing, begin, onSend, onAnswered }) {
   const { tool, runId, nodeId } = one;
   const isGate = tool.name === "gate";
-  const consequence = one.expiresAt ? `If nobody answers until ${moment(one.expiresAt)}, it counts as no.`
+  const consequence = one.expiresAt ? `If nobody answers by ${moment(one.expiresAt)}, it is denied.`
     : isGate ? "The run waits until somebody answers." : "Nothing runs until somebody answers: the node waits.";
   return html`<article class="request card" aria-label="The request">
     <header><h2>${isGate ? tool.args.question ?? "A gate is open" : `${one.alias ?? "A node"} wants to use ${tool.name}`}</h2>
@@ -132,7 +142,8 @@ export function Request({ one, doing, begin, onAnswered }) {
     ${one.consents?.length > 0
       && html`<p>${plural(one.consents.length, "person has", "people have")} approved; more are needed.</p>`}
     <p class="muted">${consequence}</p>
-    <${Answer} one=${one} doing=${doing} begin=${begin} onAnswered=${onAnswered} />
+    ${isGate && html`<p class="small muted">In a terminal: <${Command} line=${command.showFlow(one.slug)} /></p>`}
+    <${Answer} one=${one} doing=${doing} begin=${begin} onSend=${onSend} onAnswered=${onAnswered} />
   </article>`;
 }
 
@@ -147,67 +158,4 @@ function Gate({ args, run, node }) {
     ${head && html`<div><dt>Commit</dt><dd><code>${head.slice(0, 10)}</code></dd></div>`}
     <div><dt>May answer</dt><dd>${approvers.length ? approvers.join(", ") : "everybody"}</dd></div>
   </dl>`;
-}
-
-function Answer({ one, doing, begin, onAnswered }) {
-  const [reason, setReason] = useState("");
-  const [text, setText] = useState(() => JSON.stringify(one.tool.args, null, 2));
-  const [state, set] = useState({ busy: false, error: null });
-  const isGate = one.tool.name === "gate";
-
-  const send = async (resolution) => {
-    set({ busy: true, error: null });
-    await api.resolve(one.approvalId, resolution, one.runId).then(() => {
-      set({ busy: false, error: null });
-      begin("");
-      onAnswered();
-    }, (error) => set({ busy: false, error }));
-  };
-  // The key `a` asks once more: one letter alone lets nothing run.
-  const approve = () => send({ status: "approved" });
-  const args = parsed(text);
-  return html`<div class="answer">
-    <div class="row">
-      <button type="button" class="primary" disabled=${state.busy} onClick=${approve}
-        ref=${(button) => doing === "approve" && button?.focus()}>Approve</button>
-      <button type="button" disabled=${state.busy} aria-expanded=${doing === "deny"}
-        onClick=${() => begin(doing === "deny" ? "" : "deny")}>Deny…</button>
-      ${!isGate && html`<button type="button" disabled=${state.busy} aria-expanded=${doing === "edit"}
-        onClick=${() => begin(doing === "edit" ? "" : "edit")}>Edit arguments…</button>`}
-      <${Copy} text=${command.approve(one)} label="Copy the command" />
-    </div>
-    ${doing === "approve" && html`<p class="hint"
-      role="status">Press <kbd>a</kbd> or <kbd>Enter</kbd> to approve, or <kbd>k</kbd> or <kbd>j</kbd> to leave it.</p>`}
-    ${doing === "deny" && html`<form onSubmit=${(event) => { event.preventDefault(); send({ status: "denied", reason }); }}>
-      <label class="field"><span>The reason, which the agent reads</span>
-        <textarea rows="2" required value=${reason} onInput=${(event) => setReason(event.target.value)}
-          ref=${focusOnce}></textarea></label>
-      <button class="danger" disabled=${state.busy || !reason.trim()}>Deny</button>
-      <${Command} line=${command.deny(one, reason)} /></form>`}
-    ${doing === "edit" && !isGate
-      && html`<form onSubmit=${(event) => { event.preventDefault(); send({ status: "modified", modifiedArgs: args }); }}>
-      <label class="field"><span>The arguments that are used instead, as JSON</span>
-        <textarea rows="8" class="code" spellcheck="false" value=${text} onInput=${(event) => setText(event.target.value)}
-          ref=${focusOnce}></textarea></label>
-      ${!args && html`<p class="hint" role="status">This is no JSON object.</p>`}
-      <button class="primary" disabled=${state.busy || !args}>Approve with these arguments</button>
-      <${Command} line=${args ? command.approve(one, args) : ""} /></form>`}
-    ${state.error && html`<${Fault} error=${state.error} />`}
-  </div>`;
-}
-
-const focusOnce = (element) => {
-  if (element && !element.dataset.focused) {
-    element.dataset.focused = "yes";
-    element.focus();
-  }
-};
-
-function parsed(text) {
-  try {
-    const value = JSON.parse(text);
-    return value && typeof value === "object" && !Array.isArray(value) ? value : null;
-  } catch {
-    return null;
-  }
 }
