@@ -106,7 +106,7 @@ check("a gate is rejected, not denied, and names the commands that list and show
 
 check("the graph is laid out, has links, and keeps where a card was dragged", async () => {
   const page = await bench.open(run("The greeting"));
-  const card = page.locator(".graph-node").filter({ has: page.getByRole("link", { name: "rex" }) });
+  const card = page.locator(".graph-node").filter({ has: page.getByRole("link", { name: "rex", exact: true }) });
   await card.waitFor();
   const from = await card.boundingBox();
   await page.mouse.move(from.x + 150, from.y + 70);
@@ -121,10 +121,25 @@ check("the graph is laid out, has links, and keeps where a card was dragged", as
   await page.reload();
   await card.waitFor();
   assert.deepEqual(await offset(await card.boundingBox()), place);
-  await card.getByRole("link", { name: "rex" }).click();
+  await card.getByRole("link", { name: "rex", exact: true }).click();
   await page.getByRole("heading", { name: "rex", level: 1 }).waitFor();
   await page.goBack();
   await page.getByRole("heading", { name: "The greeting" }).waitFor();
+  await bench.close(page);
+});
+
+check("each card and each row leads to a message to its node", async () => {
+  const page = await bench.open(run("The greeting"));
+  await page.locator(".graph-node").getByRole("link", { name: "Write to ada" }).click();
+  await page.getByRole("heading", { name: "ada", level: 1 }).waitFor();
+  await page.waitForFunction(() => document.activeElement.tagName === "TEXTAREA");
+  await page.keyboard.type("hello");
+  assert.equal(await page.getByRole("textbox", { name: "Message to ada" }).inputValue(), "hello");
+  await page.goto(`${bench.base}${run("The greeting")}?view=table`);
+  await page.getByRole("row").getByRole("link", { name: "Write to rex" }).click();
+  await page.getByRole("textbox", { name: "Message to rex" }).waitFor();
+  await page.waitForFunction(() => document.activeElement.tagName === "TEXTAREA");
+  assert.deepEqual(page.writes, []);
   await bench.close(page);
 });
 

@@ -149,6 +149,18 @@ check("a run is steered; what stops it asks once more", async () => {
   await bench.close(page);
 });
 
+check("a run is completed, and then has no composer that works", async () => {
+  const run = await bench.make("Completed", "ada");
+  const page = await bench.open(run.path);
+  await page.getByRole("button", { name: `Copy the command: aynig orch run complete ${run.slug}` }).waitFor();
+  await page.getByRole("button", { name: "Complete", exact: true }).click();
+  await page.getByRole("button", { name: "Complete the run?" }).click();
+  await page.locator(".status-finished").waitFor();
+  await page.getByRole("button", { name: "Resume", exact: true }).waitFor();
+  assert.equal(await page.getByRole("link", { name: "Write to ada" }).count(), 0);
+  await bench.close(page);
+});
+
 check("a message is answered as it streams, queued or at once", async () => {
   const run = await bench.make("Talk", "rex");
   const page = await bench.open(run.nodes.rex.path);

@@ -173,11 +173,35 @@ check("a step of a flow is tried again after a question; its command is shown", 
   await bench.close(page);
 }, { agents: true });
 
+check("a flow that succeeded has no Resume, and names what comes next", async () => {
+  const { id } = bench.runs.greeting;
+  const page = await bench.open("/");
+  const change = (route, patch) => async (answer) => {
+    const response = await answer.fetch();
+    await answer.fulfill({ response, json: patch(await response.json()) });
+  };
+  const ended = { status: "completed", verdict: "succeeded", termination: "completed" };
+  await page.route(/\/api\/runs\?/, change(page, ({ runs, ...more }) => ({ ...more,
+    runs: runs.map((one) => (one.id === id ? { ...one, ...ended, openApprovals: 0, step: "approval" } : one)) })));
+  await page.route(`**/api/runs/${id}`, change(page, ({ run, ...more }) => ({ ...more, run: { ...run, ...ended, approvals: {} } })));
+  await page.route(`**/api/runs/${id}/flow`, change(page, ({ graph, show }) =>
+    ({ graph, show: { ...show, place: "ended", words: "ended: succeeded", next: ["aynig flow log"] } })));
+  await page.reload();
+  const row = page.getByRole("row").filter({ has: page.getByRole("link", { name: "greeting", exact: true }) });
+  await row.getByText("succeeded").waitFor();
+  assert.doesNotMatch(await row.innerText(), /at approval/);
+  await row.getByRole("link", { name: "greeting", exact: true }).click();
+  await page.getByText("Next:", { exact: true }).waitFor();
+  assert.equal(await page.getByRole("button", { name: /^(Resume|Complete|Stop)$/ }).count(), 0);
+  await bench.close(page);
+});
+
 check("the work of a node is put back after a question, and kept", async () => {
   const run = await bench.make("Put back", "ada");
   await bench.chat(run, "ada", "hello");
   await bench.work();
   const page = await bench.open(run.nodes.ada.path);
+  await page.getByRole("button", { name: `Copy the command: aynig workspace rollback ${run.slug}/ada` }).waitFor();
   await page.getByRole("button", { name: "Roll back…" }).click();
   await dialog(page).getByText("The work is kept under a rescue ref").waitFor();
   await dialog(page).getByRole("button", { name: `Copy the command: aynig workspace rollback ${run.slug}/ada` }).waitFor();

@@ -5,7 +5,7 @@ import { signal } from "@preact/signals";
 
 /** @type {[RegExp, (found: RegExpExecArray) => any][]} */
 const SHAPES = [
-  [/^\/$/, () => ({ screen: "runs" })],
+  [/^\/(runs\/?)?$/, () => ({ screen: "runs" })],
   [/^\/inbox\/?$/, () => ({ screen: "inbox" })],
   [/^\/new\/?$/, () => ({ screen: "new" })],
   [/^\/branches\/?$/, () => ({ screen: "branches" })],
@@ -70,5 +70,7 @@ export function followLinks() {
 
 export const runPath = (run) => `/runs/${run}`;
 export const nodePath = (run, node, tab) => `/runs/${run}/nodes/${node}${tab ? `?tab=${tab}` : ""}`;
+/** The composer of a node, ready to be typed into. */
+export const writePath = (run, node) => `${nodePath(run, node, "transcript")}#write`;
 export const eventsPath = (run, seq) => `/runs/${run}/events${seq ? `#${seq}` : ""}`;
 export const branchPath = (branch) => `/branches/${branch.split("/").map(encodeURIComponent).join("/")}`;

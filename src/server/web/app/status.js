@@ -56,6 +56,11 @@ export function statusOf(view, node) {
   return view.live[node.id] ? "running" : node.status;
 }
 
+export const hasEnded = (run) => ["completed", "stopped", "failed"].includes(run.status);
+
+/** Whether nodes of a run take messages. */
+export const canWrite = (run) => run.kind !== "flow" && !hasEnded(run);
+
 /** The requests of a node without an answer. */
 export function openOf(view, id) {
   return Object.values(view.run.approvals).filter((one) => one.nodeId === id && !one.resolution);
@@ -82,7 +87,7 @@ export function haltedLine(run) {
 /** What keeps a node from a turn that is due. */
 function hindrance(view, node, now) {
   const { run } = view;
-  if (["completed", "stopped", "failed"].includes(run.status)) return `The run has ended: ${run.status}.`;
+  if (hasEnded(run)) return `The run has ended: ${run.status}.`;
   const open = openOf(view, node.id);
   if (open.length) return waitsForAnswer(open.map((one) => one.tool.name));
   if (node.status === "failed") return `Its turns failed: ${node.summary

@@ -1,11 +1,12 @@
 // Messages to a node.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api.js";
 import { command } from "../commands.js";
 import { html } from "../dom.js";
 import { Act, Command } from "../parts.js";
+import { route } from "../route.js";
 import { branches, loadBranches, now, view } from "../store.js";
-import { handedBack, isDue, nodeLacksRunner, statusOf } from "../status.js";
+import { handedBack, hasEnded, isDue, nodeLacksRunner, statusOf } from "../status.js";
 import { Mend } from "./runner.js";
 
 const LONGEST = 64 * 1024;
@@ -13,6 +14,8 @@ const LONGEST = 64 * 1024;
 export function Composer({ node }) {
   const { run } = view.value;
   const [text, set] = useState("");
+  const box = useRef(null);
+  useEffect(() => { if (route.peek().hash === "write") box.current?.focus(); }, []);
   const [sent, tell] = useState(false);
   const isRunning = statusOf(view.value, node) === "running";
   useEffect(() => { if (isRunning) tell(false); }, [isRunning]);
@@ -24,7 +27,7 @@ export function Composer({ node }) {
     tell(true);
     loadBranches();
   };
-  const ended = ["completed", "stopped", "failed"].includes(run.status);
+  const ended = hasEnded(run);
   const onKey = (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && text.trim() && !event.isComposing) {
       event.preventDefault();
@@ -33,7 +36,7 @@ export function Composer({ node }) {
   };
   return html`<form class="composer" onSubmit=${(event) => event.preventDefault()}>
     <label class="field"><span>Message to ${node.alias}</span>
-      <textarea rows="3" value=${text} onInput=${(event) => set(event.target.value)} onKeyDown=${onKey}
+      <textarea rows="3" ref=${box} value=${text} onInput=${(event) => set(event.target.value)} onKeyDown=${onKey}
         placeholder=${ended ? "The run has ended. Resume it to send messages." : "Write what should be done. Ctrl+Enter sends."}
           disabled=${ended}></textarea></label>
     <div class="row">

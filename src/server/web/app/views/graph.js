@@ -6,9 +6,9 @@ import { html, layoutWorker } from "../dom.js";
 import { plural } from "../format.js";
 import { LARGE, fold } from "../groups.js";
 import { Copy, Empty, Fault, Loading, Said, Status } from "../parts.js";
-import { nodePath } from "../route.js";
+import { nodePath, writePath } from "../route.js";
 import { branches, now, view } from "../store.js";
-import { cardWords, handedBack, isDue, statusOf } from "../status.js";
+import { canWrite, cardWords, handedBack, isDue, statusOf } from "../status.js";
 import { mends } from "./runner.js";
 
 const [WIDTH, HEIGHT] = [190, 92];
@@ -122,6 +122,7 @@ function shownOf({ members }) {
   return { id: node.id, href: nodePath(view.value.run.id, node.id), name: count > 1 ? `${count} × ${node.roleTemplate}`
     : node.alias, status, words,
     label: count > 1 ? counted(statuses) : status, unread: count > 1 ? 0 : node.inboxCount,
+    write: count === 1 && canWrite(view.value.run) ? writePath(view.value.run.id, node.id) : undefined,
     line: back ? mends(back.reason)[0] : undefined };
 }
 
@@ -162,14 +163,15 @@ class Card extends Component {
   };
 
   render() {
-    const { id, href, name, status, label, words, unread, line, at, move } = this.props;
+    const { id, href, name, status, label, words, unread, write, line, at, move } = this.props;
     return html`<div class="graph-node ${status}" style=${{ left: `${at.x}px`, top: `${at.y}px`, height: `${HEIGHT}px` }}
       onPointerDown=${this.begin}
         onPointerMove=${(event) => this.drag && move(id, this.place(event))} onPointerUp=${this.end} onKeyDown=${this.press}>
       <div class="top-row"><a href=${href}>${name}</a>${unread > 0
         && html`<span class="count" title="unread">${unread}<span class="unseen"> unread</span></span>`}</div>
       <div class="row"><${Status} word=${status} label=${label} />${line
-        && html`<${Copy} text=${line} label="Copy the command" />`}</div>
+        && html`<${Copy} text=${line} label="Copy the command" />`}
+        ${write && html`<a class="write" href=${write}>Write<span class="unseen"> to ${name}</span></a>`}</div>
       <p title=${words.length > 60 ? words : undefined}><${Said} text=${words} /></p></div>`;
   }
 }

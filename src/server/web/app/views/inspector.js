@@ -34,6 +34,7 @@ export function Inspector({ node }) {
   const workspace = run.workspaces[node.alias];
   const { sessionId, runner } = node.session;
   const [editing, edit] = useState(false);
+  const settings = command.setNode(run, node, ["--label", node.label]);
   return html`<div class="card">
     ${run.kind !== "flow" && html`<${Verbs} node=${node} />`}
     <dl class="facts">
@@ -58,7 +59,8 @@ export function Inspector({ node }) {
     ${edges.length > 0 && html`<h2 class="minor">Edges</h2>
       <ul>${edges.map((edge) => html`<${EdgeOf} key=${edge.id} edge=${edge} node=${node} />`)}</ul>`}
     ${run.kind !== "flow" && html`<p>
-      <button type="button" aria-expanded=${editing} onClick=${() => edit(!editing)}>Change settings…</button></p>`}
+      <span class="act"><button type="button" aria-expanded=${editing} onClick=${() => edit(!editing)}
+        title=${settings}>Change settings…</button><${Copy} text=${settings} label="Copy the command" /></span></p>`}
     ${editing && html`<${Settings} node=${node} config=${config} onDone=${() => edit(false)} />`}
   </div>`;
 }

@@ -5,9 +5,9 @@ import { command } from "../commands.js";
 import { html } from "../dom.js";
 import { cost, duration, firstLine, tokens } from "../format.js";
 import { Act, Age, Dialog, Empty, Said, Status, Tabs, Title } from "../parts.js";
-import { eventsPath, go, nodePath, route, runPath } from "../route.js";
+import { eventsPath, go, nodePath, route, runPath, writePath } from "../route.js";
 import { branches, flow, now, view } from "../store.js";
-import { doing, flowLacksRunner, flowWords, haltedLine, nodeLacksRunner, openOf, statusOf, summaryOf, whyIdle,
+import { canWrite, doing, flowLacksRunner, flowWords, haltedLine, hasEnded, nodeLacksRunner, openOf, statusOf, summaryOf, whyIdle,
   wordOf } from "../status.js";
 import { NodeForm } from "./create.js";
 import { Graph } from "./graph.js";
@@ -47,8 +47,8 @@ function Head() {
     <div class="heading-row"><${Title}>${run.label || run.slug}</${Title}><${Steer} run=${run} /></div>
     <p class="row"><${Status} word=${word} /><span><${Said} text=${words} /></span>
       ${open.length > 0 && html`<a class="button primary" href="/inbox?id=${open[0].id}">Answer</a>`}
-      ${!isFlow && html`<span class="muted">${run.mode === "AUTO" ? "goes on by itself" : "a person decides what is next"},
-        ${run.globalMode === "PLANNING" ? " documents only" : " may change all files"}</span>`}</p>
+      ${!isFlow && html`<span class="muted">${run.mode === "AUTO" ? "Runs without a person." : "Interactive."}
+        ${" "}Agents may change ${run.globalMode === "PLANNING" ? "documents only" : "all files"}.</span>`}</p>
     ${run.halted && html`<div class="fault"><strong>Paused.</strong> ${haltedLine(run)} Resume lets it go on and counts anew.
       ${run.halted.evidence?.summaries?.length > 0
         && html`<details><summary>Evidence</summary>
@@ -67,25 +67,29 @@ function Head() {
 function Steer({ run }) {
   const [adding, add] = useState("");
   const verb = (name) => ({ act: () => api.steer(run.id, name), line: command.steerRun(run, name) });
-  const ended = ["completed", "stopped", "failed"].includes(run.status);
+  const ended = hasEnded(run);
+  // A flow that has come to its end begins again at a step, or not at all.
+  const isThrough = run.kind === "flow" && (run.verdict === "succeeded" || run.termination === "completed");
   const toMode = run.mode === "AUTO" ? "INTERACTIVE" : "AUTO";
   return html`<div class="controls row">
     ${run.status === "running" && html`<${Act} ...${verb("pause")}>Pause</${Act}>`}
-    ${(run.status === "paused" || ended) && html`<${Act} kind="primary" ...${verb("resume")}>Resume</${Act}>`}
+    ${(run.status === "paused" || ended) && !isThrough && html`<${Act} kind="primary" ...${verb("resume")}>Resume</${Act}>`}
+    ${!ended && run.kind !== "flow" && html`<${Act} act=${() => api.patchRun(run.id, { status: "completed" })}
+      line=${command.steerRun(run, "complete")} confirm="Complete the run?">Complete</${Act}>`}
     ${!ended && html`<${Act} ...${verb("stop")} confirm="Stop the run?">Stop</${Act}>`}
     ${run.kind === "flow" && html`<${RollBack} run=${run} />`}
     <button type="button" aria-haspopup="dialog" onClick=${() => add("more")}>More…</button>
     ${adding && html`<${Dialog} title="More for this run" onClose=${() => add("")}>
-      ${run.kind !== "flow" && html`<h3>A node</h3><${NodeForm} run=${run} onDone=${() => add("")} />
-        <h3>An edge</h3><${EdgeForm} run=${run} />
+      ${run.kind !== "flow" && html`<h3>Add a node</h3><${NodeForm} run=${run} onDone=${() => add("")} />
+        <h3>Add an edge</h3><${EdgeForm} run=${run} />
         <h3>Modes</h3><p class="row">
           <${Act} act=${() => api.patchRun(run.id, { mode: toMode })} line=${command.setRun(run, "mode", toMode)}>
-          ${toMode === "AUTO" ? "Let it go on by itself" : "Let people decide what is next"}</${Act}></p>
-        <h3>Delete</h3><p class="row">
+          ${toMode === "AUTO" ? "Run without a person" : "Make it interactive"}</${Act}></p>`}
+      <h3>Publish</h3><${Publish} run=${run} />
+      ${run.kind !== "flow" && html`<h3>Delete</h3><p class="row">
           <${Act} act=${() => api.deleteRun(run.id)} line=${command.steerRun(run, "delete")} confirm="Delete ${run.label
           || run.slug}?" onDone=${() => go("/")}>Delete the run</${Act}> <span class="muted small">Its ledger and its work stay
           in git, below refs/aynig/archive/.</span></p>`}
-      <h3>Publish</h3><${Publish} run=${run} />
     </${Dialog}>`}</div>`;
 }
 
@@ -120,7 +124,8 @@ function Table() {
     <th class="right">Turns</th><th class="right">Tokens</th><th class="right">Cost</th><th class="right">Active</th></tr></thead>
     <tbody>${sorted(run).map((node) => html`<tr key=${node.id}><td><${Status} word=${statusOf(view.value, node)} /></td>
       <td><a class="strong" href=${nodePath(run.id, node.id)}>${node.alias}</a>
-        <div class="muted small">${node.roleTemplate} · ${run.nodeConfigs[node.id]?.providerName ?? node.provider}</div></td>
+        <div class="muted small">${node.roleTemplate} · ${run.nodeConfigs[node.id]?.providerName ?? node.provider}</div>
+        ${canWrite(run) && html`<a class="small" href=${writePath(run.id, node.id)}>Write to ${node.alias}</a>`}</td>
       <td class="words"><${Said} text=${doing(view.value, node, now.value, branches.value)} /></td>
       <td class="right">${node.inboxCount ?? 0}</td><td class="right">${node.spent?.turns ?? 0}</td>
         <td class="right">${tokens(node.usage?.totalTokens)}</td><td class="right">${cost(node.usage?.costUsd)}</td>

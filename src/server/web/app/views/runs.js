@@ -5,7 +5,7 @@ import { cost, firstLine, plural, tokens } from "../format.js";
 import { Age, Empty, Loading, Status, Title } from "../parts.js";
 import { route, runPath, setQuery } from "../route.js";
 import { approvals, loadMoreRuns, moreRuns, needed, summaries } from "../store.js";
-import { WORDS, waitsForAnswer, wordOf } from "../status.js";
+import { WORDS, hasEnded, waitsForAnswer, wordOf } from "../status.js";
 import { nameOf } from "./batch.js";
 import { Same } from "./shell.js";
 
@@ -31,6 +31,12 @@ export function Runs() {
     ${moreRuns.value && html`<button type="button" onClick=${loadMoreRuns}>More runs</button>`}`;
 }
 
+/** What a run is made of, and where a flow is that has not ended. */
+function kindOf(run) {
+  if (run.kind === "flow") return `flow${run.step && !hasEnded(run) ? `, at ${run.step}` : ""}`;
+  return plural(run.counts?.nodes ?? 0, "node") + (run.mode === "AUTO" ? " · auto" : "");
+}
+
 /** What a run waits for, else the last message of its nodes. */
 function wordsOf(run) {
   const open = (approvals.value ?? []).filter((one) => one.runId === run.id);
@@ -46,9 +52,7 @@ function Table({ list }) {
       const { word, why } = wordOf(run);
       return html`<tr key=${run.id}><td><${Status} word=${word} title=${why} /><div class="muted small">${why}</div></td>
         <td><a class="strong" href=${runPath(run.id)}>${run.label
-          || run.slug}</a><div class="muted small"><code>${run.slug}</code> · ${run.kind === "flow"
-          ? html`flow${run.step ? `, at ${run.step}` : ""}` : plural(run.counts?.nodes ?? 0, "node")}${run.kind !== "flow"
-          && run.mode === "AUTO" && " · auto"}</div></td>
+          || run.slug}</a><div class="muted small"><code>${run.slug}</code> · ${kindOf(run)}</div></td>
         <td class="words">${wordsOf(run)}</td>
         <td class="right">${tokens(run.usage?.totalTokens)}</td><td class="right">${cost(run.usage?.costUsd)}</td>
           <td class="right nowrap"><${Age} time=${run.updatedAt} /></td></tr>`;

@@ -17,7 +17,7 @@ export function Track() {
   const attempts = Object.values(run.steps).sort((one, other) => one.number - other.number);
   if (!graph.steps.length) return html`<${Empty}>The flow has no steps.</${Empty}>`;
   return html`<p>${graph.description}</p>
-    ${show.next?.length > 0 && html`<p class="row"><span class="muted">To carry it on:</span>
+    ${show.next?.length > 0 && html`<p class="row"><span class="muted">${show.place === "ended" ? "Next:" : "To continue:"}</span>
       ${show.next.map((line) => html`<${Command} key=${line} line=${line} />`)}</p>`}
     <ol class="track">${graph.steps.map((step) =>
       html`<${Step} key=${step.id} run=${run} step=${step} attempts=${attempts.filter((one) => one.id === step.id)}

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { api } from "../api.js";
 import { command } from "../commands.js";
 import { html } from "../dom.js";
-import { Act, Command, Dialog, Field } from "../parts.js";
+import { Act, Command, Copy, Dialog, Field } from "../parts.js";
 
 /** The workspaces of a run, by name. Those of a graph are named like its nodes. */
 const namesOf = (run) => Object.keys(run.workspaces).sort();
@@ -19,7 +19,9 @@ export function RollBack({ run, node }) {
   if (!workspace) return null;
   const act = async () => set(await api.steer(run.id, "rollback", node ? { node: node.alias } : {}));
   const close = () => { toggle(false); set(null); };
-  return html`<button type="button" aria-haspopup="dialog" onClick=${() => toggle(true)}>Roll back…</button>
+  const line = command.rollback(run, node);
+  return html`<span class="act"><button type="button" aria-haspopup="dialog" title=${line}
+      onClick=${() => toggle(true)}>Roll back…</button><${Copy} text=${line} label="Copy the command" /></span>
     ${open && html`<${Dialog} title=${node ? `Put back the work of ${node.alias}?` : "Put back the work of this flow?"}
       onClose=${close}>
       ${done ? html`<${Done} done=${done} />` : html`
@@ -27,7 +29,7 @@ export function RollBack({ run, node }) {
           ${workspace.baseSha.slice(0, 10)}</code>.
           ${!node && " The run is paused."}</p>
         <p>The work is kept under a rescue ref, and can be brought back.</p>
-        <p class="row"><${Act} kind="danger" act=${act} line=${command.rollback(run, node)}>Put it back</${Act}>
+        <p class="row"><${Act} kind="danger" act=${act} line=${line}>Put it back</${Act}>
           <button type="button" class="quiet" onClick=${close}>Leave it</button></p>`}
     </${Dialog}>`}`;
 }
