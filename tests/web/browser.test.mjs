@@ -60,11 +60,21 @@ check("the list of runs has the five words, and its filter and search are in the
   await bench.close(page);
 });
 
+check("the header names the repository, and /runs is the list of runs", async () => {
+  const page = await bench.open("/runs");
+  await page.getByRole("heading", { name: "Runs", level: 1 }).waitFor();
+  await page.getByRole("link", { name: "A team" }).waitFor();
+  await page.getByRole("banner").getByText("repository", { exact: true }).waitFor();
+  assert.match(await page.title(), /repository · aynig$/);
+  assert.ok(!(await page.content()).includes("/repository"), "not its path");
+  await bench.close(page);
+});
+
 check("the inbox is answered by keys, which are dead while one types and can be switched off", async () => {
   const page = await bench.open("/inbox");
   const request = page.getByRole("article", { name: "The request" });
   await page.getByRole("heading", { name: "ada wants to use Bash" }).waitFor();
-  assert.match(await page.title(), /^\(\d+\) aynig$/);
+  await page.waitForFunction(() => /^\(\d+\) repository · aynig$/.test(document.title));
   await page.keyboard.press("j");
   await page.getByRole("heading", { name: "Is the greeting good?" }).waitFor();
   await page.keyboard.press("k");

@@ -213,6 +213,7 @@ export class Mock {
         description: "An agent writes a greeting, and a person approves it.",
         inputs: [{ name: "issue", description: "What should be done.", required: true, default: null }], fault: null }] }),
       approvals: () => ({ approvals: this.approvals() }) };
+    if (first === "fs") return { entries: [], parent: null, current: "/home/ana/repository" };
     if (method === "GET" && path.length === 1 && reads[first]) return reads[first]();
     if (first === "templates" && id) return { name: id, content: json("template.json").text, found: true };
     if (first === "templates") return { templates: json("orchtemplatelist.json").templates.map(({ role, source }) => ({ name: role, source: source === "base" ? "repo" : "system", path: null })) };

@@ -110,6 +110,24 @@ check("each screen can be used by keyboard alone: every control is reached, and 
   await bench.close(page);
 }, { timeout: 180_000 });
 
+check("a repository without runs and flows says how to make them", async () => {
+  const page = await bench.open("/inbox");
+  await page.route(/\/api\/runs\?/, (route) => route.fulfill({ json: { runs: [], page: { hasMore: false, nextCursor: null } } }));
+  await page.route("**/api/flows", (route) => route.fulfill({ json: { commit: "0".repeat(40), flows: [] } }));
+  await page.route("**/api/approvals", (route) => route.fulfill({ json: { approvals: [] } }));
+  await page.route("**/api/status", (route) => route.fulfill({ json: { branches: [], runners: [], unmanaged: 1, workspaces: 0 } }));
+  await page.reload();
+  await page.getByText("Nothing is waiting for you.").waitFor();
+  await page.goto(bench.base);
+  await page.getByText("There is no run yet.").getByRole("link", { name: "New run" }).click();
+  await page.getByRole("link", { name: "Flow", exact: true }).click();
+  await page.getByRole("button", { name: "Copy the command: aynig install orchestration --apply" }).waitFor();
+  await fits(page, "no flow");
+  await page.goto(`${bench.base}/branches`);
+  await page.getByText("1 branch has no state.").waitFor();
+  await bench.close(page);
+});
+
 check("a theme is chosen, and remembered", async () => {
   const page = await bench.open("/", { theme: "dark" });
   const ground = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);

@@ -172,6 +172,7 @@ test("a short turn whose own events come after its end is over, and they are sho
   const view = fold(begin({ nodes: { n: { id: "n" } } }), events);
   assert.deepEqual(kinds(view), ["user", "turn", "thinking", "tool", "assistant"]);
   assert.deepEqual(view.live, {});
+  assert.equal(view.transcripts.n[1].read, 1, "its items are counted although it consumed none");
   const next = fold(view, [{ id: "f", seq: 11, ts: "2026-01-01T00:01:00Z", nodeId: "n", type: "turn.status", turnId: "u", status: "started" },
     { id: "g", seq: 12, ts: "2026-01-01T00:01:01Z", nodeId: "n", type: "message.assistant.delta", delta: "More" }]);
   assert.deepEqual(kinds(next).slice(-2), ["turn", "assistant"]);

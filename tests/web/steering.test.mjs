@@ -92,7 +92,7 @@ check("after an answer the next request is shown, whenever it comes; a call is a
 check("a new request is announced at once, in the title and to screen readers", async () => {
   const run = await bench.make("Announced", "ada");
   const page = await bench.open("/");
-  const waits = (one) => page.waitForFunction((wanted) => document.title === (wanted ? `(${wanted}) aynig` : "aynig"), one);
+  const waits = (one) => page.waitForFunction((wanted) => document.title === (wanted ? `(${wanted}) repository · aynig` : "repository · aynig"), one);
   await page.getByText("live", { exact: true }).waitFor();
   await page.waitForTimeout(1_000);
   const count = Number(/\d+/.exec(await page.title())?.[0] ?? 0);
@@ -241,10 +241,20 @@ check("a node's settings are changed, and it is stopped and started", async () =
 check("a run is made from a pattern, and deleted", async () => {
   const page = await bench.open("/new");
   await page.getByRole("textbox", { name: "Label" }).fill("The parser");
+  await page.getByText("ada ↔ rex", { exact: true }).waitFor();
+  await page.getByRole("combobox", { name: "Pattern" }).selectOption("team");
+  await page.getByText("lead ↔ ada, lead ↔ ben, ada ↔ rex, ben ↔ rex", { exact: true }).waitFor();
   await page.getByRole("combobox", { name: "Pattern" }).selectOption("one");
   await page.getByRole("textbox", { name: "Alias" }).fill("zoe");
+  await page.getByRole("combobox", { name: "Provider" }).selectOption("codex");
+  const line = "git config aynig.provider.codex.command PROGRAM";
+  if (await page.getByText("It cannot be used on this host").count()) {
+    await page.getByRole("button", { name: `Copy the command: ${line}` }).waitFor();
+    await page.getByText("aynig provider list").waitFor();
+  } else assert.ok(isReal, "the stand-in has no codex");
   await page.getByRole("combobox", { name: "Provider" }).selectOption("scripted");
   await page.getByRole("textbox", { name: "First message" }).fill("Write the parser.");
+  await page.getByRole("combobox", { name: "Tool use" }).selectOption({ label: "ask me first" });
   await page.getByText("In a terminal").click();
   assert.match(await page.locator(".commands").innerText(), /aynig orch node add "\$run" zoe --role implementer/);
   await page.getByRole("button", { name: "Create the run" }).click();

@@ -10,6 +10,8 @@ import { begin } from "../../src/server/web/app/state.js";
 
 test("durations, ages and sizes are short", () => {
   assert.deepEqual([0, 59, 60, 3_661, 90_000, 86_400 * 3 + 5].map(format.duration), ["0 s", "59 s", "1 min", "1 h 1 min", "1 d 1 h", "3 d"]);
+  assert.deepEqual([0, 12.4, 999, 1_000, 61_000].map(format.took), ["0 ms", "12 ms", "999 ms", "1 s", "1 min 1 s"]);
+  assert.deepEqual([1, 2, 3, 4, 11, 22].map(format.ordinal), ["first", "2nd", "3rd", "4th", "11th", "22nd"]);
   const now = Date.parse("2026-01-01T12:00:00Z");
   assert.equal(format.ago("2026-01-01T11:57:10Z", now), "2 min ago");
   assert.equal(format.ago("2026-01-01T12:00:09Z", now), "now", "a clock that is ahead");

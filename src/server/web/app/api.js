@@ -51,6 +51,7 @@ export const api = {
   artifact: (id, artifact) => call("GET", `${of(id)}/artifacts/${encodeURIComponent(artifact)}`),
   approvals: () => call("GET", "approvals"),
   status: () => call("GET", "status"),
+  top: () => call("GET", "fs/list"),
   log: (branch) => call("GET", `log${query({ branch })}`),
   providers: () => call("GET", "providers"),
   templates: () => call("GET", "templates"),

@@ -35,6 +35,7 @@ export const command = {
   edge: (run, from, to) => line("orch", "edge", "add", run.slug, from, to),
   removeEdge: (run, edge) => line("orch", "edge", "remove", run.slug, short(edge.id)),
   waiting: () => "aynig status --waiting",
+  provider: (name) => `git config aynig.provider.${quoted(name)}.command PROGRAM`,
   showFlow: (slug) => line("flow", "show", slug),
   status: () => "aynig status --all",
   log: (branch) => line("log", branch),

@@ -18,6 +18,16 @@ export function duration(seconds) {
   return parts.join(" ");
 }
 
+/** A measured time, also one below a second. */
+export const took = (millis) => (millis >= 1_000 ? duration(millis / 1_000) : `${Math.max(0, Math.round(millis))} ms`);
+
+/** `first`, `2nd`, `11th` */
+export function ordinal(number) {
+  if (number === 1) return "first";
+  const ending = [11, 12, 13].includes(number % 100) ? "th" : ["th", "st", "nd", "rd"][number % 10] ?? "th";
+  return `${number}${ending}`;
+}
+
 /** How long ago: `3 min ago`, in its largest unit. */
 export function ago(time, now) {
   const seconds = (now - Date.parse(time)) / 1000;

@@ -2,7 +2,7 @@
 import { effect, signal } from "@preact/signals";
 import { callLine } from "./format.js";
 import { notices } from "./prefs.js";
-import { approvals, needed } from "./store.js";
+import { approvals, needed, repository } from "./store.js";
 
 /** The newest announcement, for the page's live region. */
 export const announcement = signal("");
@@ -23,11 +23,14 @@ export function icon(count) {
   return `data:image/svg+xml,${encodeURIComponent(svg)}`;
 }
 
+/** The title of the page: how many requests wait, and of which repository. */
+export const title = (count, name) => `${count ? `(${count}) ` : ""}${name ? `${name} · ` : ""}aynig`;
+
 export function announce() {
   let known = null;
   effect(() => {
     const count = needed.value;
-    document.title = count ? `(${count}) aynig` : "aynig";
+    document.title = title(count, repository.value);
     document.querySelector("link[rel=icon]").setAttribute("href", icon(count));
     const list = approvals.value;
     if (!list) return;

@@ -19,6 +19,8 @@ export const moreRuns = signal(null);
 export const approvals = signal(null);
 /** @type {import("@preact/signals").Signal<any | null>} */
 export const branches = signal(null);
+/** The name of the repository: the last part of its path. */
+export const repository = signal("");
 /** @type {import("@preact/signals").Signal<import("./state.js").View | null>} */
 export const view = signal(null);
 /** The known events of the run, the oldest first, and the cursor of the page before them. */
@@ -219,6 +221,12 @@ export async function start() {
     if (["branches", "inbox"].includes(route.value.screen)) loadBranches();
   });
   effect(() => session.value === "open" && ask());
+  effect(() => {
+    if (session.value === "open" && !repository.peek()) {
+      // A page without the name is as good.
+      api.top().then(({ current }) => (repository.value = current.split("/").pop()), () => {});
+    }
+  });
   setInterval(ask, 20_000);
   setInterval(lookForRunners, LOOKS);
   addEventListener("online", reconnect);

@@ -102,6 +102,7 @@ export function record(transcripts, owned, event) {
     case "node.notice":
       of(event.notice.nodeId).push(item("notice", event.notice.id, { text: event.notice.content, about: event.notice.kind }));
       return;
+    case "node.progress": return id && progress(of(id), event);
     case "turn.status": return turn(of(id), event, item);
     default:
   }
@@ -184,6 +185,13 @@ function tool(list, event, item) {
     const { ok = true, output } = event.result ?? {};
     put(list, at, { ...known, state: ok ? "ok" : "failed", output, error: event.error?.message, endedAt: event.ts });
   } else put(list, at, known);
+}
+
+/** How many items a turn reads is in its first progress. */
+function progress(list, event) {
+  const items = /^reads (\d+) items?$/.exec(event.summary ?? "")?.[1];
+  const at = items ? last(list, (one) => one.kind === "turn") : -1;
+  if (at >= 0) put(list, at, { ...list[at], read: Number(items) });
 }
 
 function turn(list, event, item) {

@@ -2,7 +2,7 @@
 import { api } from "../api.js";
 import { command } from "../commands.js";
 import { html } from "../dom.js";
-import { duration, moment } from "../format.js";
+import { duration, moment, plural } from "../format.js";
 import { Age, Command, Empty, Fault, Loading, Said, Status, Title, useFetched } from "../parts.js";
 import { branchPath, route, setQuery } from "../route.js";
 import { branches } from "../store.js";
@@ -39,7 +39,7 @@ export function Branches() {
       <label><input type="checkbox" checked=${Boolean(runs)}
         onChange=${() => setQuery({ runs: runs ? "" : "1" })} /> with the branches of runs</label></div>
     ${!shown.length ? html`<${Empty} line="aynig set-state --state STATE BRANCH">
-      ${all.length ? "No branch fits." : "No branch has a state."}</${Empty}>` : html`
+      ${all.length ? "No branch fits." : "There is no branch with a state yet."}</${Empty}>` : html`
     <div class="scroll-x" tabindex="0" role="region" aria-label="Branches">
       <table class="table"><thead>
       <tr><th>Kind</th><th>Branch</th><th>State</th><th>What it waits for, or does</th><th class="right">Since</th></tr></thead>
@@ -50,7 +50,7 @@ export function Branches() {
         <td><code>${one.state ?? ""}</code></td>
           <td class="words">${one.asked ?? one.subject}<div class="small"><${Said} text=${one.note ?? one.reason} /></div></td>
           <td class="right nowrap"><${Age} time=${one.date} /></td></tr>`)}</tbody></table></div>`}
-    ${status.unmanaged > 0 && html`<p class="muted">${status.unmanaged} more without a state.</p>`}`;
+    ${status.unmanaged > 0 && html`<p class="muted">${plural(status.unmanaged, "branch has", "branches have")} no state.</p>`}`;
 }
 
 const leftOf = ({ secondsLeft }) => (secondsLeft > 0 ? `, ${duration(secondsLeft)} left` : "");

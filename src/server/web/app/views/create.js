@@ -4,8 +4,9 @@ import { api } from "../api.js";
 import { command, graphCommands } from "../commands.js";
 import { html } from "../dom.js";
 import { quoted } from "../format.js";
-import { Act, Command, Copy, Fault, Field, Loading, Tabs, Title, useFetched } from "../parts.js";
+import { Act, Command, Copy, Fault, Field, Loading, Said, Tabs, Title, useFetched } from "../parts.js";
 import { go, route, runPath } from "../route.js";
+import { mends } from "./runner.js";
 
 const PATTERNS = {
   one: { title: "One agent", nodes: [["ada", "implementer"]], edges: [] },
@@ -45,6 +46,15 @@ function formOf(pattern, provider) {
     edges: edges.map(([from, to]) => ({ from, to })) };
 }
 
+/** The edges of a form. An edge has both ways if no orchestrator is at its ends; there two edges make them. */
+export function edgesInWords({ nodes, edges }) {
+  const isAbove = (alias) => nodes.find((node) => node.alias === alias)?.role === "orchestrator";
+  const both = ({ from, to }) => (!isAbove(from) && !isAbove(to)) || edges.some((one) => one.from === to && one.to === from);
+  const isSecond = ({ from, to }, index) => edges.slice(0, index).some((one) => one.from === to && one.to === from);
+  return edges.filter((edge, index) => !isSecond(edge, index))
+    .map((edge) => `${edge.from} ${both(edge) ? "↔" : "→"} ${edge.to}`).join(", ");
+}
+
 function GraphForm({ providers, roles }) {
   const first = usable(providers)[0]?.name ?? providers[0]?.name ?? "";
   const [form, set] = useState({ label: "", doneWhen: "", ...formOf("pair", first) });
@@ -71,7 +81,7 @@ function GraphForm({ providers, roles }) {
       <input value=${form.doneWhen} onInput=${(event) => set({ ...form, doneWhen: event.target.value })} /></${Field}>`}
     ${form.nodes.map((one, index) =>
       html`<${NodeFields} key=${index} one=${one} change=${node(index)} providers=${providers} roles=${roles} />`)}
-    <p class="muted">${form.edges.map((edge) => `${edge.from} → ${edge.to}`).join(", ")}</p>
+    <p class="muted">${edgesInWords(form)}</p>
     <p><${Act} kind="primary" act=${make} disabled=${!isWhole}>Create the run</${Act}></p>
     <details><summary>In a terminal</summary>
       <div class="commands">${lines.map((line) => html`<code key=${line}>${line}</code>`)}</div>
@@ -87,8 +97,11 @@ function NodeFields({ one, change, providers, roles }) {
   const set = (field) => (event) => change({ [field]: event.target.value });
   const chosen = providers.find((provider) => provider.name === one.provider);
   const cannotAsk = chosen?.protocol === "text" && one.permissions === "gated";
-  const warning = chosen?.reason ? `It cannot be used on this host: ${chosen.reason}`
+  const warning = chosen?.reason ? `It cannot be used on this host: ${chosen.reason}.`
     : cannotAsk ? "A provider with the protocol text cannot ask." : "";
+  // The reason names a command only if it knows a better one.
+  const lines = mends(chosen?.reason);
+  if (chosen?.reason && !lines.length) lines.push(command.provider(chosen.name));
   return html`<fieldset class="node-form"><legend>${one.alias || "Node"}</legend><div class="form-grid">
       <${Field} label="Alias"><input value=${one.alias} onInput=${set("alias")} pattern="[a-z0-9][a-z0-9\\-]*"
         maxlength="32" /></${Field}>
@@ -98,10 +111,14 @@ function NodeFields({ one, change, providers, roles }) {
         <select value=${one.provider} onChange=${set("provider")}>${providers.map((provider) =>
         html`<option value=${provider.name}>
         ${provider.name}${provider.reason ? " (not usable here)" : ""}</option>`)}</select></${Field}>
-      <${Field} label="Its tools">
-        <select value=${one.permissions} onChange=${set("permissions")}><option value="gated">a person is asked</option>
-        <option value="skip">are not asked for</option></select></${Field}></div>
-    ${warning && html`<p class="hint">${warning}</p>`}
+      <${Field} label="Tool use">
+        <select value=${one.permissions} onChange=${set("permissions")}><option value="gated">ask me first</option>
+        <option value="skip">allow without asking</option></select></${Field}></div>
+    ${warning && html`<p class="hint"><${Said} text=${warning} /></p>`}
+    ${lines.length > 0 && html`<p class="hint row">Install it, or name the program:
+      ${lines.map((line) => html`<${Command} key=${line} line=${line} />`)}</p>
+      <p class="hint row">A provider of your own: <${Command} line=${command.provider("NAME")} /> List them all:
+        ${" "}<${Command} line="aynig provider list" /></p>`}
     ${"prompt" in one && html`<${Field} label="First message">
       <textarea rows="2" value=${one.prompt} onInput=${set("prompt")}></textarea></${Field}>`}</fieldset>`;
 }
@@ -123,8 +140,9 @@ function NewFlow() {
   const { value, error } = useFetched(api.flows, "flows");
   if (error) return html`<${Fault} error=${error} />`;
   if (!value) return html`<${Loading} what="flows" />`;
-  if (!value.flows.length) return html`<p class="muted">The repository has no flow. A flow is a YAML file; this checks one:</p>
-    <${Command} line="aynig flow check FILE" />`;
+  if (!value.flows.length) return html`<p class="muted">The repository has no flow. This installs examples:</p>
+    <p><${Command} line="aynig install orchestration --apply" /></p>
+    <p class="muted">A flow is a YAML file. This checks one of your own:</p><${Command} line="aynig flow check FILE" />`;
   return html`<${FlowForm} flows=${value.flows} commit=${value.commit} />`;
 }
 

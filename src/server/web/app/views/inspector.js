@@ -13,7 +13,9 @@ import { RollBack } from "./work.js";
 const CAPABILITIES = [["writeCode", "change code"], ["writeDocs", "change documents"], ["runCommands", "run commands"],
   ["delegateOnly", "only hand work on"]];
 
-const MANAGES = { none: "may make none", self: "its own edges", all: "may make all" };
+const TOOL_USE = { gated: "ask me first", skip: "allow without asking" };
+
+const MANAGES = { none: "no", self: "its own edges only", all: "yes" };
 
 function managesOf({ capabilities: { edgeManagement }, permissions }) {
   if (edgeManagement === "none") return MANAGES.none;
@@ -40,8 +42,8 @@ export function Inspector({ node }) {
     <dl class="facts">
       <div><dt>Alias</dt><dd><code>${node.alias}</code></dd></div>
       <div><dt>Provider</dt><dd>${config.providerName ?? node.provider}${config.model && ` · ${config.model}`}</dd></div>
-      <div><dt>Tools</dt><dd>${node.permissions.cliPermissionsMode === "gated" ? "a person is asked" : "not asked for"}</dd></div>
-      <div><dt>Nodes, edges</dt><dd>${managesOf(node)}</dd></div>
+      <div><dt>Tool use</dt><dd>${TOOL_USE[node.permissions.cliPermissionsMode]}</dd></div>
+      <div><dt>May create nodes and edges</dt><dd>${managesOf(node)}</dd></div>
       <div><dt>May</dt><dd>${CAPABILITIES.filter(([name]) => node.capabilities[name]).map(([, words]) => words).join(", ")
         || "nothing"}</dd></div>
       <div><dt>Session</dt><dd>${sessionId === "pending" ? "none yet" : html`<code>${sessionId.slice(0, 8)}</code>`}
@@ -104,14 +106,14 @@ function Settings({ node, config, onDone }) {
   const save = () => api.patchNode(run.id, node.id, { patch: { label: form.label, capabilities, permissions } });
   return html`<form onSubmit=${(event) => event.preventDefault()}>
     <${Field} label="Label"><input value=${form.label} onInput=${change("label")} /></${Field}>
-    <${Field} label="Its tools">
-      <select value=${form.mode} onChange=${change("mode")}><option value="gated">a person is asked</option>
-      <option value="skip">are not asked for</option></select></${Field}>
-    <${Field} label="Nodes and edges">
-      <select value=${form.edges} onChange=${change("edges")}><option value="none">may make none</option>
-      <option value="self">its own edges</option><option value="all">may make all</option></select></${Field}>
+    <${Field} label="Tool use">
+      <select value=${form.mode} onChange=${change("mode")}><option value="gated">ask me first</option>
+      <option value="skip">allow without asking</option></select></${Field}>
+    <${Field} label="May create nodes and edges">
+      <select value=${form.edges} onChange=${change("edges")}><option value="none">no</option>
+      <option value="self">its own edges only</option><option value="all">yes</option></select></${Field}>
     ${[...CAPABILITIES.map(([name, words]) => [name, `May ${words}`]),
-      ["asks", "Ask before it makes nodes and edges"]].map(([name, words]) => html`
+      ["asks", "Ask before it creates nodes and edges"]].map(([name, words]) => html`
       <p><label><input type="checkbox" checked=${form[name]} onChange=${change(name)} /> ${words}</label></p>`)}
     <${Act} kind="primary" act=${save} line=${command.setNode(run, node, options)} onDone=${onDone}>Save</${Act}>
   </form>`;

@@ -3,7 +3,7 @@ import { html } from "../dom.js";
 import { Command } from "../parts.js";
 
 /** The commands that a reason names between backticks. */
-export const mends = (reason = "") => [...reason.matchAll(/`((?:aynig|git) [^`]+)`/g)].map(([, line]) => line);
+export const mends = (reason) => [...(reason ?? "").matchAll(/`((?:aynig|git) [^`]+)`/g)].map(([, line]) => line);
 
 /** How to start a runner. @param {{what?: string}} props what: waits for one */
 export function NoRunner({ what = "" }) {

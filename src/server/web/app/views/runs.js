@@ -16,18 +16,18 @@ export function Runs() {
   return html`<div class="heading-row"><${Title}>Runs</${Title}><a class="button primary" href="/new">New run</a></div>
     <${Same} line=${command.runs()} />
     ${needed.value > 0 && html`<a class="banner" href="/inbox">
-      <${Status} word="needs you" /> ${plural(needed.value, "question waits", "questions wait")} in the inbox</a>`}
+      <${Status} word="needs you" /> ${plural(needed.value, "request waits", "requests wait")} in the inbox</a>`}
     <div class="filters" role="search">
       <label><span class="unseen">Search runs</span>
-        <input type="search" placeholder="Search label, id, last words" value=${text}
+        <input type="search" placeholder="Search label, id, last message" value=${text}
         onInput=${(event) => setQuery({ q: event.target.value })} /></label>
       <div class="chips" role="group" aria-label="Status">${["", ...WORDS].map((word) => html`
         <button type="button" key=${word} aria-pressed=${status === word} onClick=${() => setQuery({ status: word })}>
           ${word || "all"}</button>`)}</div>
     </div>
     ${!list ? html`<${Loading} what="runs" />` : list.length === 0
-      ? html`<${Empty} line="aynig orch run create --label TEXT">
-      ${status || text ? "No run fits." : "There is no run yet."}</${Empty}>` : html`<${Table} list=${list} />`}
+      ? html`<${Empty}>${status || text ? "No run fits." : html`There is no run yet. <a href="/new">New run</a> makes a graph of
+        agents, or starts a flow.`}</${Empty}>` : html`<${Table} list=${list} />`}
     ${moreRuns.value && html`<button type="button" onClick=${loadMoreRuns}>More runs</button>`}`;
 }
 
@@ -46,7 +46,7 @@ function wordsOf(run) {
 function Table({ list }) {
   return html`<div class="scroll-x">
     <table class="table runs">
-    <thead><tr><th>Status</th><th>Run</th><th>Last words</th><th class="right">Tokens</th><th class="right">Cost</th>
+    <thead><tr><th>Status</th><th>Run</th><th>Last message</th><th class="right">Tokens</th><th class="right">Cost</th>
     <th class="right">Changed</th></tr></thead>
     <tbody>${list.map((run) => {
       const { word, why } = wordOf(run);

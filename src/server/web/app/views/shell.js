@@ -7,7 +7,7 @@ import { announcement } from "../notices.js";
 import { Command, Copy, Empty, Fault, Loading, Title } from "../parts.js";
 import { theme } from "../prefs.js";
 import { route } from "../route.js";
-import { connection, needed, now, problem, reconnect, view } from "../store.js";
+import { connection, needed, now, problem, reconnect, repository, view } from "../store.js";
 import { Branch, Branches } from "./branches.js";
 import { Events } from "./events.js";
 import { Inbox } from "./inbox.js";
@@ -27,6 +27,7 @@ export function Shell() {
     <a class="skip" href="#main">Skip to the content</a>
     <header class="top">
       <a class="brand" href="/"><img src="/favicon.svg" alt="" width="20" height="20" />aynig</a>
+      ${repository.value && html`<span class="repository" title="The repository">${repository.value}</span>`}
       <nav aria-label="Screens">
         <a href="/inbox" aria-current=${at("inbox", ["inbox"])}>Inbox${needed.value > 0
           && html` <span class="count urgent">${needed.value}</span>`}</a>

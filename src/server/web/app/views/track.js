@@ -2,7 +2,7 @@
 import { api } from "../api.js";
 import { command } from "../commands.js";
 import { html } from "../dom.js";
-import { cost, duration, moment } from "../format.js";
+import { cost, moment, ordinal, took } from "../format.js";
 import { Act, Command, Empty, Loading, Status } from "../parts.js";
 import { flow, now, view } from "../store.js";
 
@@ -59,9 +59,9 @@ function Again({ run, step, hasFailed }) {
 
 function Attempt({ one }) {
   const { number, visit, attempt, outcome, evidence, startedAt, endedAt, host, record } = one;
-  const took = duration(((endedAt ? Date.parse(endedAt) : now.value) - Date.parse(startedAt)) / 1000);
-  const which = `${number}. visit ${visit}${attempt > 1 ? `, attempt ${attempt}` : ""}`;
-  const facts = [which, moment(startedAt), took, host && `on ${host}`, cost(record?.usage?.costUsd)].filter(Boolean);
+  const time = took((endedAt ? Date.parse(endedAt) : now.value) - Date.parse(startedAt));
+  const which = `step ${number}, ${ordinal(visit)} visit${attempt > 1 ? `, attempt ${attempt}` : ""}`;
+  const facts = [which, moment(startedAt), time, host && `on ${host}`, cost(record?.usage?.costUsd)].filter(Boolean);
   return html`<li><${Status} word=${!outcome ? "running" : GOOD.includes(outcome) ? "ok" : "failed"}
     label=${outcome?.replaceAll("_", " ") ?? "under way"} />
     ${" "}<span class="muted">${facts.join(" · ")}</span>

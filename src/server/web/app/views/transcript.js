@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { api } from "../api.js";
 import { html } from "../dom.js";
-import { bytes, callLine, cost, duration, firstLine, moment, plural, who } from "../format.js";
+import { bytes, callLine, cost, firstLine, moment, plural, took, who } from "../format.js";
 import { Act, Empty, Status } from "../parts.js";
 import { eventsPath, nodePath } from "../route.js";
 import { journal, loadOlder, view } from "../store.js";
@@ -67,10 +67,10 @@ const TOOL_WORDS = { proposed: "proposed", running: "running", ok: "ok", failed:
 
 function Tool({ item }) {
   const { name, args, state, output, error, startedAt, endedAt } = item;
-  const took = startedAt && endedAt ? duration((Date.parse(endedAt) - Date.parse(startedAt)) / 1000) : "";
+  const time = startedAt && endedAt ? took(Date.parse(endedAt) - Date.parse(startedAt)) : "";
   return html`<div class="item item-tool"><details>
-    <summary><b>${name}</b> <span class="line">${callLine(args)}</span> ${took && took !== "0 s"
-      && html`<span class="muted small">${took}</span>`}<${Status} word=${TOOL_WORDS[state]} /></summary>
+    <summary><b>${name}</b> <span class="line">${callLine(args)}</span> ${time
+      && html`<span class="muted small">${time}</span>`}<${Status} word=${TOOL_WORDS[state]} /></summary>
     <${Args} tool=${item} /><${EditDiff} args=${args} />
     ${output !== undefined && html`<p class="muted small">Result</p><${Plain} text=${output} label="Result" />`}
     ${error && html`<p class="fault">${error}</p>`}<${Whole} item=${item} />
@@ -122,7 +122,7 @@ const ANSWERS = { approved: "approved", denied: "denied", modified: "approved wi
 
 function Approval({ item }) {
   const { tool, context, resolution } = item;
-  return html`<div class="item item-approval"><${Head} item=${item} name="Asks for ${tool.name}">
+  return html`<div class="item item-approval"><${Head} item=${item} name="Request to use ${tool.name}">
       ${resolution ? html`<span>${ANSWERS[resolution.status]} by ${who(item.by)}</span>`
         : html`<a href="/inbox?id=${item.key}"><${Status} word="needs you" label="answer it" /></a>`}</${Head}>
     <p><code>${callLine(tool.args)}</code></p>
@@ -132,11 +132,13 @@ function Approval({ item }) {
 }
 
 function Turn({ item }) {
-  const { status, number, detail, startedAt, endedAt, spent, consumed } = item;
-  const took = startedAt && endedAt ? `took ${duration((Date.parse(endedAt) - Date.parse(startedAt)) / 1000)}` : "";
+  const { status, number, detail, startedAt, endedAt, spent, consumed, read } = item;
+  const time = startedAt && endedAt ? `took ${took(Date.parse(endedAt) - Date.parse(startedAt))}` : "";
+  // A turn that has not completed consumes nothing: its messages stay unread.
+  const count = consumed?.length || read;
   return html`<div class="item-turn"><${Status} word=${status} /><span>Turn${number ? ` ${number}` : ""}</span>
-    <span>${took}</span>
-    ${consumed && html`<span>read ${plural(consumed.length, "item")}</span>`}<span>${cost(spent?.usage?.costUsd)}</span>
+    <span>${time}</span>
+    ${count > 0 && html`<span>read ${plural(count, "item")}</span>`}<span>${cost(spent?.usage?.costUsd)}</span>
       <span>${moment(item.ts)}</span>
     ${detail && html`<span class="detail">${detail}</span>`}</div>`;
 }
