@@ -212,7 +212,7 @@ check("where nobody works the page says how to start a runner, and why a turn wa
   }
   const alias = bench.mock ? "tom" : "eve";
   const card = page.locator(".graph-node").filter({ has: page.getByRole("link", { name: alias, exact: true }) });
-  await card.getByText(/cannot take the turn: the program gone is not in PATH/).waitFor({ timeout: 30_000 });
+  await card.getByText("Handed back: the program gone is not in PATH").waitFor({ timeout: 30_000 });
   await card.getByRole("button", { name: "Copy the command: git config aynig.provider.gone.command PROGRAM" }).waitFor();
   await page.getByRole("region", { name: "Why nodes are not working" }).getByText("git config aynig.provider.gone.command PROGRAM").waitFor();
   await card.getByRole("link", { name: alias, exact: true }).click();

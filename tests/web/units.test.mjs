@@ -70,12 +70,14 @@ test("a node that is due says whether a runner is at work, and why one handed it
   const reason = "the program claude is not in PATH; `git config aynig.provider.claude.command PROGRAM`";
   assert.equal(nodeLacksRunner(of(), node, 9_000, host("ready")), false, "a runner looks every 10 seconds");
   assert.match(whyIdle(of(), node, 11_000, host("ready")), /1 message unread. No runner is at work here./);
+  const twice = { ...of(), transcripts: { n: [{ kind: "user", ts: "1970-01-01T00:00:01Z" }, { kind: "user", ts: "1970-01-01T00:00:10Z" }] } };
+  assert.equal(nodeLacksRunner(twice, { ...node, inboxCount: 2 }, 12_000, host("ready")), true, "another message begins no other wait");
   assert.match(whyIdle(of(), node, 11_000, host("working")), /waiting for a runner/);
   assert.match(whyIdle(of(), node, 11_000, null), /waiting for a runner/, "it is not known yet");
   const back = host("parked", [{ runner: "vm", reason: "an older one" }, { runner: "vm", reason }]);
   assert.equal(whyIdle(of(), node, 11_000, back), `vm cannot take the turn: ${reason}.`);
   assert.equal(nodeLacksRunner(of(), node, 11_000, back), false);
-  assert.match(cardWords(of(), node, 11_000, back), /claude is not in PATH/);
+  assert.equal(cardWords(of(), node, 11_000, back), "Handed back: the program claude is not in PATH");
   assert.equal(cardWords(of(), { ...node, inboxCount: 0 }, 11_000, back), "I was not allowed to.");
   const asked = of({ approvals: { a: { nodeId: "n", tool: { name: "Bash" } } } });
   assert.equal(cardWords(asked, { ...node, inboxCount: 0 }, 11_000, null), "Waits for your answer: Bash", "not its last message");

@@ -115,10 +115,18 @@ const PATIENCE = 10_000;
 export const lacksRunner = (host, since, now) =>
   Boolean(host) && now - Date.parse(since) > PATIENCE && !host.branches.some((one) => one.kind === "working");
 
+/** When the oldest unread item of a node came, as far as it is known. */
+function unreadSince(view, node) {
+  let left = node.inboxCount;
+  const items = view.transcripts[node.id] ?? [];
+  const isIn = ({ kind, way }) => kind === "user" || kind === "notice" || (kind === "handoff" && way === "in");
+  const first = items.findLast((one) => isIn(one) && (left -= 1) === 0);
+  return first?.ts ?? node.lastActivityAt;
+}
+
 /** Whether a node waits for a runner where there is none. One that was handed back had one. */
 export function nodeLacksRunner(view, node, now, host) {
-  const since = view.transcripts[node.id]?.at(-1)?.ts ?? node.lastActivityAt;
-  return isDue(view, node, now) && !handedBack(host, view.run, node) && lacksRunner(host, since, now);
+  return isDue(view, node, now) && !handedBack(host, view.run, node) && lacksRunner(host, unreadSince(view, node), now);
 }
 
 const returned = new WeakMap();
@@ -165,8 +173,10 @@ export function doing(view, node, now, host) {
     : view.live[node.id]?.summary ?? whyIdle(view, node, now, host);
 }
 
-/** As `doing`, for a card: a node that waits for no more than a message shows its last one. */
+/** As `doing`, for a card: a node that waits for no more than a message shows its last one, and a reason is cut. */
 export function cardWords(view, node, now, host) {
+  const back = isDue(view, node, now) && handedBack(host, view.run, node);
+  if (back) return `Handed back: ${back.reason.split(/[;`]/)[0].trim()}`;
   const hasWords = !view.live[node.id] && !openOf(view, node.id).length && !isDue(view, node, now);
   return (hasWords && firstLine(node.summary, 80)) || doing(view, node, now, host);
 }

@@ -117,8 +117,8 @@ function NodeFields({ one, change, providers, roles }) {
     ${warning && html`<p class="hint"><${Said} text=${warning} /></p>`}
     ${lines.length > 0 && html`<p class="hint row">Install it, or name the program:
       ${lines.map((line) => html`<${Command} key=${line} line=${line} />`)}</p>
-      <p class="hint row">A provider of your own: <${Command} line=${command.provider("NAME")} /> List them all:
-        ${" "}<${Command} line="aynig provider list" /></p>`}
+      <p class="hint row">A provider of your own: <${Command} line="git config aynig.provider.NAME.kind custom" />
+        <${Command} line=${command.provider("NAME")} /> List all: <${Command} line="aynig provider list" /></p>`}
     ${"prompt" in one && html`<${Field} label="First message">
       <textarea rows="2" value=${one.prompt} onInput=${set("prompt")}></textarea></${Field}>`}</fieldset>`;
 }

@@ -8,7 +8,7 @@ import { LARGE, fold } from "../groups.js";
 import { Copy, Empty, Fault, Loading, Said, Status } from "../parts.js";
 import { nodePath, writePath } from "../route.js";
 import { branches, now, view } from "../store.js";
-import { canWrite, cardWords, handedBack, isDue, statusOf } from "../status.js";
+import { canWrite, cardWords, doing, handedBack, isDue, statusOf } from "../status.js";
 import { mends } from "./runner.js";
 
 const [WIDTH, HEIGHT] = [190, 92];
@@ -123,6 +123,7 @@ function shownOf({ members }) {
     : node.alias, status, words,
     label: count > 1 ? counted(statuses) : status, unread: count > 1 ? 0 : node.inboxCount,
     write: count === 1 && canWrite(view.value.run) ? writePath(view.value.run.id, node.id) : undefined,
+    title: count > 1 ? undefined : doing(view.value, node, now.peek(), branches.value),
     line: back ? mends(back.reason)[0] : undefined };
 }
 
@@ -163,7 +164,7 @@ class Card extends Component {
   };
 
   render() {
-    const { id, href, name, status, label, words, unread, write, line, at, move } = this.props;
+    const { id, href, name, status, label, words, unread, write, line, title, at, move } = this.props;
     return html`<div class="graph-node ${status}" style=${{ left: `${at.x}px`, top: `${at.y}px`, height: `${HEIGHT}px` }}
       onPointerDown=${this.begin}
         onPointerMove=${(event) => this.drag && move(id, this.place(event))} onPointerUp=${this.end} onKeyDown=${this.press}>
@@ -172,7 +173,7 @@ class Card extends Component {
       <div class="row"><${Status} word=${status} label=${label} />${line
         && html`<${Copy} text=${line} label="Copy the command" />`}
         ${write && html`<a class="write" href=${write}>Write<span class="unseen"> to ${name}</span></a>`}</div>
-      <p title=${words.length > 60 ? words : undefined}><${Said} text=${words} /></p></div>`;
+      <p title=${title}><${Said} text=${words} /></p></div>`;
   }
 }
 

@@ -71,7 +71,8 @@ export function Inbox() {
   const others = waitingBranches.value;
   return html`<div class="heading-row"><${Title}>Inbox</${Title}><${Wishes} /></div>
     <${Same} line=${command.waiting()} />
-    <p class="said" aria-live="polite"><strong>${said[0]}</strong> <span class="muted">${said[1]}</span></p>
+    <p class="said" aria-live="polite">${said[0]
+      && html`<strong>${said[0]}</strong> <span class="muted">${said[1]}</span>`}</p>
     ${!list.length && !others.length && html`<${Empty}>Nothing is waiting for you.</${Empty}>`}
     <${Batch} selected=${selected} clear=${() => tick(new Set())} />
     ${list.length > 0 && html`<div class="inbox">
@@ -128,7 +129,7 @@ function Wishes() {
 function Request({ one, doing, begin, onSend, onAnswered }) {
   const { tool, runId, nodeId } = one;
   const isGate = tool.name === "gate";
-  const consequence = one.expiresAt ? `If nobody answers by ${moment(one.expiresAt)}, it is denied.`
+  const consequence = one.expiresAt ? `If nobody answers by ${moment(one.expiresAt)}, it is ${isGate ? "rejected" : "denied"}.`
     : isGate ? "The run waits until somebody answers." : "Nothing runs until somebody answers: the node waits.";
   return html`<article class="request card" aria-label="The request">
     <header><h2>${isGate ? tool.args.question ?? "A gate is open" : `${one.alias ?? "A node"} wants to use ${tool.name}`}</h2>

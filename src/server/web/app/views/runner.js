@@ -8,7 +8,7 @@ export const mends = (reason) => [...(reason ?? "").matchAll(/`((?:aynig|git) [^
 /** How to start a runner. @param {{what?: string}} props what: waits for one */
 export function NoRunner({ what = "" }) {
   return html`<div class="no-runner" role="status"><p>${what} <strong>No runner is at work here.</strong>
-      A runner takes the turns of agents and the steps of flows. Start one:</p>
+      ${" "}A runner takes the turns of agents and the steps of flows. Start one:</p>
     <ul class="plain-list"><li><${Command} line="aynig run --watch" /> in another terminal, or</li>
       <li><${Command} line="aynig serve --run" /> instead of <code>aynig serve</code></li></ul></div>`;
 }
