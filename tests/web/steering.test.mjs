@@ -80,7 +80,7 @@ check("after an answer the next request is shown, whenever it comes; a call is a
   await page.getByRole("heading", { name: "ben wants to use Bash" }).waitFor();
   assert.match(page.url(), new RegExp(ids.ben));
   await page.getByRole("button", { name: "Deny…" }).click();
-  await page.getByRole("textbox").fill("not now");
+  await page.getByRole("textbox", { name: /^Reason/ }).fill("not now");
   await page.getByRole("button", { name: "Deny", exact: true }).click();
   await page.locator("[aria-live]").filter({ hasText: "Denied. Bash of ben" }).waitFor();
   await page.waitForTimeout(500);
