@@ -274,7 +274,11 @@ fn events_are_read_backwards_in_pages_without_a_gap() {
         loop {
             let events = page["events"].as_array().expect("events").clone();
             let (is_first, is_last) = (read.is_empty(), page["page"]["hasMore"] == false);
-            assert!(events.len() as u64 == limit || is_last, "{limit}: {page}");
+            assert!(u64::try_from(events.len()) == Ok(limit) || is_last, "{limit}: {page}");
+            if let Some(above) = read.first() {
+                let below = numbers(&page).last().copied().unwrap_or_default();
+                assert_eq!(above["seq"], below + 1, "{limit}: no gap and no double");
+            }
             read.splice(0..0, events);
             if is_last {
                 assert_eq!(page["page"], end);
