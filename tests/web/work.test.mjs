@@ -166,7 +166,7 @@ check("a step of a flow is tried again after a question; its command is shown", 
   if (bench.mock) assert.equal(bench.mock.resumedFrom, "write");
   else {
     await bench.work();
-    await step("write").getByText("visit 2").waitFor();
+    await step("write").getByText("2nd visit").waitFor();
     const { run } = await bench.get(`runs/${id}`);
     assert.deepEqual(Object.values(run.steps).map((one) => one.id).slice(-3), ["write", "check", "approval"]);
   }
@@ -174,20 +174,20 @@ check("a step of a flow is tried again after a question; its command is shown", 
 }, { agents: true });
 
 check("a flow that succeeded has no Resume, and names what comes next", async () => {
-  const { id } = bench.runs.greeting;
+  const { id, slug } = bench.runs.greeting;
   const page = await bench.open("/");
-  const change = (route, patch) => async (answer) => {
+  const change = (patch) => async (answer) => {
     const response = await answer.fetch();
     await answer.fulfill({ response, json: patch(await response.json()) });
   };
   const ended = { status: "completed", verdict: "succeeded", termination: "completed" };
-  await page.route(/\/api\/runs\?/, change(page, ({ runs, ...more }) => ({ ...more,
+  await page.route(/\/api\/runs\?/, change(({ runs, ...more }) => ({ ...more,
     runs: runs.map((one) => (one.id === id ? { ...one, ...ended, openApprovals: 0, step: "approval" } : one)) })));
-  await page.route(`**/api/runs/${id}`, change(page, ({ run, ...more }) => ({ ...more, run: { ...run, ...ended, approvals: {} } })));
-  await page.route(`**/api/runs/${id}/flow`, change(page, ({ graph, show }) =>
+  await page.route(`**/api/runs/${id}`, change(({ run, ...more }) => ({ ...more, run: { ...run, ...ended, approvals: {} } })));
+  await page.route(`**/api/runs/${id}/flow`, change(({ graph, show }) =>
     ({ graph, show: { ...show, place: "ended", words: "ended: succeeded", next: ["aynig flow log"] } })));
   await page.reload();
-  const row = page.getByRole("row").filter({ has: page.getByRole("link", { name: "greeting", exact: true }) });
+  const row = page.getByRole("row").filter({ hasText: slug });
   await row.getByText("succeeded").waitFor();
   assert.doesNotMatch(await row.innerText(), /at approval/);
   await row.getByRole("link", { name: "greeting", exact: true }).click();

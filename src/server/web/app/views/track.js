@@ -53,7 +53,7 @@ function Again({ run, step, hasFailed }) {
       : html`<p class="row"><${Act} act=${() => api.steer(run.id, "resume", { from: step.id })}
           confirm=${run.status === "running" ? `Yes, from ${step.id}` : undefined}>Retry from ${step.id}</${Act}>
         <${Command} line=${line} />
-        ${run.status === "running" && html`<span class="muted">A question that is open now is taken back.</span>`}</p>`}
+        ${run.status === "running" && html`<span class="muted">An open request is withdrawn.</span>`}</p>`}
     </details>`;
 }
 
