@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 
-use crate::supervise::{Above, above, from, holders};
+use crate::supervise::{Above, Holders, above, from, holders};
 
 use super::error::Error;
 
@@ -55,9 +55,18 @@ fn carries_out(Above { arguments, environment }: &Above) -> Option<&[u8]> {
     Some(id.unwrap_or_default())
 }
 
-/// Refuses what only a person may do, if the other end of a connection on this host is in a step.
+/// Refuses what only a person may do, if the other end of a connection on this host is in a step, or no process has it
+/// any more: a step could hide so.
 pub fn persons_only_at(peer: SocketAddr, own: SocketAddr) -> Result<(), Error> {
-    if holders(peer, own).into_iter().any(|pid| from(pid).any(|process| is_of_step(&process))) {
+    let here = match holders(peer, own) {
+        Holders::Others => return Ok(()),
+        Holders::Here(here) => here,
+    };
+    if here.is_empty() {
+        return Err(Error::usage("no process has the other end of this connection; nothing was changed")
+            .hint("keep the connection open until the answer is there"));
+    }
+    if here.into_iter().any(|pid| from(pid).any(|process| is_of_step(&process))) {
         return Err(Error::usage("this is for people: a step of a run cannot do it; nothing was changed")
             .hint("let the step say what it needs, and a person type the command elsewhere"));
     }

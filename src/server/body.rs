@@ -14,6 +14,9 @@ use super::failure::Failure;
 /// The longest body, in bytes.
 const MOST: usize = 4 * 1024 * 1024;
 
+/// The longest body of a request that needs no session, in bytes.
+const SHORT: usize = 1024;
+
 /// The longest time that a body may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -24,20 +27,36 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Json<T> {
     type Rejection = Failure;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Failure> {
-        let bytes = tokio::time::timeout(PATIENCE, whole(request)).await;
-        let bytes = bytes.map_err(|_| {
-            Failure::new(StatusCode::REQUEST_TIMEOUT, "slow", "the body did not come within 30 seconds")
-        })??;
-        let bytes: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
-        serde_json::from_slice(bytes).map(Self).map_err(|error| wrong(&error, "the body"))
+        read(request, MOST).await.map(Self)
     }
 }
 
-async fn whole(request: Request) -> Result<Bytes, Failure> {
-    let collected = Limited::new(request.into_body(), MOST).collect().await;
+/// A short body in JSON, of a request that anybody can send.
+pub(super) struct Short<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Short<T> {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Failure> {
+        read(request, SHORT).await.map(Self)
+    }
+}
+
+async fn read<T: DeserializeOwned>(request: Request, most: usize) -> Result<T, Failure> {
+    let bytes = tokio::time::timeout(PATIENCE, whole(request, most)).await;
+    let bytes = bytes.map_err(|_| {
+        Failure::new(StatusCode::REQUEST_TIMEOUT, "slow", "the body did not come within 30 seconds")
+    })??;
+    let bytes: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
+    serde_json::from_slice(bytes).map_err(|error| wrong(&error, "the body"))
+}
+
+async fn whole(request: Request, most: usize) -> Result<Bytes, Failure> {
+    let collected = Limited::new(request.into_body(), most).collect().await;
     collected.map(|body| body.to_bytes()).map_err(|error| {
         if error.is::<LengthLimitError>() {
-            Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "the body is longer than 4 MiB")
+            let words = format!("the body is longer than {} KiB", most / 1024);
+            Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", words)
         } else {
             Failure::new(StatusCode::BAD_REQUEST, "malformed", "the body was cut off")
         }

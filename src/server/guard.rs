@@ -13,7 +13,6 @@ use axum::response::{IntoResponse, Response};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Shared;
-use super::desk::at_desk;
 use super::failure::Failure;
 use crate::ops::inside::persons_only_at;
 
@@ -23,8 +22,10 @@ pub(super) const SESSION: &str = "/api/session";
 /// Lets a request through, or answers it.
 pub(super) async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Peer>().cloned();
+    // What begins a session is looked at first: it needs no proof to come this far.
+    let is_beginning = request.uri().path() == SESSION && *request.method() == Method::POST;
     let checked = match check(&shared, &request) {
-        Ok(()) if is_write(&request) => persons_only(&shared, peer).await,
+        Ok(()) if is_write(&request) && !is_beginning => persons_only(peer).await,
         checked => checked,
     };
     match checked {
@@ -43,15 +44,19 @@ pub(super) struct Peer {
 }
 
 /// Refuses a write of an agent: it may read the token, as it runs with the account of its user.
-async fn persons_only(shared: &Arc<Shared>, ends: Option<Peer>) -> Result<(), Failure> {
-    let Some(Peer { peer, own, .. }) = ends else { return Ok(()) };
-    at_desk(Arc::clone(shared), None, move |_| {
-        persons_only_at(peer, own).map_err(|error| {
-            let refused = Failure::new(StatusCode::FORBIDDEN, "persons_only", error.message);
-            error.hints.into_iter().fold(refused, Failure::hint)
-        })
-    })
-    .await
+pub(super) async fn persons_only(ends: Option<Peer>) -> Result<(), Failure> {
+    let refused = |why: String| Failure::new(StatusCode::FORBIDDEN, "persons_only", why);
+    let Some(Peer { peer, own, .. }) = ends else {
+        return Err(refused("the other end of this connection is unknown; nothing was changed".to_owned()));
+    };
+    let looked = tokio::task::spawn_blocking(move || persons_only_at(peer, own)).await;
+    match looked {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(error.hints.into_iter().fold(refused(error.message), Failure::hint)),
+        Err(_) => {
+            Err(refused("the other end of this connection was not found; nothing was changed".to_owned()))
+        }
+    }
 }
 
 fn is_write(request: &Request) -> bool {

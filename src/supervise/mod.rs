@@ -64,7 +64,7 @@ pub(crate) use job::run;
 pub use leash::Leash;
 pub(crate) use orphans::{is_unused, note_processes, occupants, process_words, settled_occupants};
 pub use pager::Pager;
-pub(crate) use peer::holders;
+pub(crate) use peer::{Holders, holders};
 pub(crate) use spec::Spec;
 pub use typed::typed;
 pub use watchdog::{Guard, Watchdog};

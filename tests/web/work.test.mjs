@@ -112,7 +112,7 @@ check("a branch is answered from the inbox, by keyboard alone, and with a commen
   assert.deepEqual(await violations(page), []);
   await page.keyboard.press("Enter");
   await page.getByRole("status").getByText("release-3 was answered with approved.").waitFor();
-  assert.ok(await page.evaluate(() => document.activeElement.matches("[role=status]")), "the focus is not lost");
+  await page.waitForFunction(() => document.activeElement.matches("[role=status]")); // The focus is not lost.
   await card.waitFor({ state: "detached", timeout: 30_000 });
   assert.deepEqual(page.writes, ["POST /api/branches/answer"]);
   assert.deepEqual(await violations(page), []);

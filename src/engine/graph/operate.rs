@@ -93,10 +93,11 @@ impl Engine<'_> {
     ) -> Result<Decided, Refusal> {
         let is_known = self.op.get().is_some();
         let op = self.op_by(by.clone())?;
-        if is_known && let Some(earlier) = earlier(self.repo, ledger, op.id)? {
-            return Ok(earlier);
-        }
         for lost in 0..TRIES {
+            // Each time: the same request may have been carried out meanwhile, by another process.
+            if is_known && let Some(earlier) = earlier(self.repo, ledger, op.id)? {
+                return Ok(earlier);
+            }
             let before = ledger.tip().state.clone();
             let after = match ledger.decide(commands, &op) {
                 Ok(decided) => decided.state,

@@ -27,6 +27,7 @@ pub(super) async fn list(State(shared): At) -> Answer {
             let here = workspaces.find(named.as_ref()).ok().filter(|_| asked.branch.is_some());
             json!({
                 "runId": asked.run,
+                "kind": asked.kind,
                 "slug": asked.slug,
                 "label": asked.label,
                 "alias": asked.alias,

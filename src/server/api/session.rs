@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::ToSchema;
@@ -34,12 +34,17 @@ fn cookie(shared: &Shared, value: &str, seconds: i64) -> String {
     responses((status = 200, description = "the session's cookie is set", body = shapes::Done)))]
 pub(super) async fn begin(
     State(shared): State<Arc<Shared>>,
-    body::Json(Begin { token }): body::Json<Begin>,
+    ends: Option<Extension<guard::Peer>>,
+    body::Short(Begin { token }): body::Short<Begin>,
 ) -> Result<Response, Failure> {
     let session = shared.door.enter(&token).ok_or_else(|| {
         Failure::new(StatusCode::UNAUTHORIZED, "no_link", "the link was used, or is older than a minute")
             .hint("`aynig serve --url` prints a new one")
     })?;
+    if let Err(refused) = guard::persons_only(ends.map(|Extension(ends)| ends)).await {
+        shared.door.leave(&session);
+        return Err(refused);
+    }
     let headers = [(header::SET_COOKIE, cookie(&shared, &session, SESSION))];
     Ok((headers, Json(json!({ "ok": true }))).into_response())
 }

@@ -264,6 +264,8 @@ pub(super) struct Approvals {
 #[schema(rename_all = "camelCase")]
 pub(super) struct Waiting {
     run_id: String,
+    /// That of the run: `flow` asks by a gate, a node of a `graph` for a tool
+    kind: String,
     slug: String,
     /// That of the run
     label: String,

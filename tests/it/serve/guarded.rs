@@ -178,6 +178,35 @@ print("read", ask("GET", "/api/runs"), flush=True)
 print("write", ask("POST", "/api/runs", "{}"), flush=True)
 print("link", ask("POST", "/api/session/link"), flush=True)
 END
+cat >hide.py <<'END'
+import json, socket, sys, time
+card = json.load(open(sys.argv[1]))
+host = card["url"].split("//")[1]
+port = int(host.rsplit(":", 1)[1])
+body = '{"label":"hidden"}'
+request = (f"POST /api/runs HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {card['token']}\r\n"
+           f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}").encode()
+# An address of the older kind on a socket of the newer kind.
+mapped = socket.socket(socket.AF_INET6)
+mapped.connect(("::ffff:127.0.0.1", port))
+mapped.sendall(request)
+print("mapped", mapped.recv(4096).split()[1].decode(), flush=True)
+# A socket that nobody has any more.
+closed = socket.create_connection(("127.0.0.1", port))
+closed.sendall(request + 3 * f"GET /healthz HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+closed.close()
+# A socket on its way from one process to another.
+flying = socket.create_connection(("127.0.0.1", port))
+one, other = socket.socketpair()
+flying.sendall(request[:-1])
+socket.send_fds(one, [b"x"], [flying.fileno()])
+flying.sendall(request[-1:])
+flying.close()
+time.sleep(1)
+back = socket.socket(fileno=socket.recv_fds(other, 10, 1)[1][0])
+print("flying", back.recv(4096).split()[1].decode(), flush=True)
+END
+python3 hide.py "$CARD" >>said 2>&1
 python3 ask.py "$CARD" >>said 2>&1
 env -i PATH="$PATH" setsid -w python3 ask.py "$CARD" >>said 2>&1
 echo done"#;
@@ -190,7 +219,15 @@ echo done"#;
     graph.ok(&["chat", "RUN", "a", "Try it."]);
     graph.drain();
     let said = graph.repo.git(["show", &format!("work/{}/a:said", graph.slug)]);
-    for (line, times) in [("url 2", 1), ("serve 2", 1), ("read 200", 2), ("write 403", 2), ("link 403", 2)] {
+    for (line, times) in [
+        ("url 2", 1),
+        ("serve 2", 1),
+        ("read 200", 2),
+        ("write 403", 2),
+        ("link 403", 2),
+        ("mapped 403", 1),
+        ("flying 403", 1),
+    ] {
         assert_eq!(said.lines().filter(|said| *said == line).count(), times, "{line}: {said}");
     }
     assert_eq!(server.get("/api/runs").ok()["runs"].as_array().map(Vec::len), Some(1));
