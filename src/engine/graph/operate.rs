@@ -108,6 +108,11 @@ impl Engine<'_> {
             let mut refs: Vec<RefChange> = moves.iter().map(Move::change).collect();
             refs.extend(beside(ledger)?);
             match ledger.operate_on_this(&op, commands, &refs) {
+                // It landed by another process meanwhile.
+                Ok(operated) if is_known && operated.decided.events.is_empty() => {
+                    let landed = earlier(self.repo, ledger, op.id)?;
+                    return Ok(landed.unwrap_or(operated.decided));
+                }
                 Ok(operated) => {
                     self.announce(ledger, &moves);
                     return Ok(operated.decided);

@@ -213,6 +213,16 @@ fn a_request_with_a_key_is_carried_out_once() {
     assert_eq!(post("chat", "3", &chat).ok(), sent, "the first one's answer");
     let state = server.get(&format!("/api/runs/{run}")).ok();
     assert_eq!(state["run"]["nodes"][&first]["inboxCount"], 1);
+    for key in ["5", "6", "7"] {
+        let answers: Vec<Value> = std::thread::scope(|scope| {
+            let one = |_| scope.spawn(|| post("chat", key, &chat).ok());
+            let all: Vec<_> = (0..6).map(one).collect();
+            all.into_iter().map(|one| one.join().expect("an answer")).collect()
+        });
+        assert!(answers.iter().all(|answer| *answer == answers[0]), "at once: {answers:?}");
+    }
+    let state = server.get(&format!("/api/runs/{run}")).ok();
+    assert_eq!(state["run"]["nodes"][&first]["inboxCount"], 4, "each key counts once");
     assert_eq!(post("chat", &"x".repeat(201), &chat).refused().0, 400);
     let headers = [bearer.as_str(), "Content-Type: application/json", "Idempotency-Key: 4"];
     let both = r#"{"patch":{"mode":"AUTO","status":"paused"}}"#;
