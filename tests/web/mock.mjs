@@ -256,7 +256,8 @@ export class Mock {
     return this.runs.flatMap((run) => Object.values(run.view.run.approvals).filter((one) => !one.resolution).map((one) => {
       const { id: approvalId, ...rest } = one;
       const node = run.view.run.nodes[one.nodeId];
-      return { runId: run.id, slug: run.slug, label: run.view.run.label, alias: node?.alias, approval: { approvalId, ...rest } };
+      return { runId: run.id, slug: run.slug, label: run.view.run.label, kind: run.view.run.kind,
+        alias: run.view.run.kind === "flow" ? "flow" : node?.alias, approval: { approvalId, ...rest } };
     })).sort((one, other) => one.approval.requestedAt.localeCompare(other.approval.requestedAt));
   }
 

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { command, graphCommands } from "../../src/server/web/app/commands.js";
 import * as format from "../../src/server/web/app/format.js";
 import { fold } from "../../src/server/web/app/groups.js";
+import * as requests from "../../src/server/web/app/requests.js";
 import { Stream, patience } from "../../src/server/web/app/stream.js";
 import { cardWords, flowLacksRunner, flowWords, nodeLacksRunner, whyIdle, wordOf } from "../../src/server/web/app/status.js";
 import { begin } from "../../src/server/web/app/state.js";
@@ -27,9 +28,76 @@ test("command lines are quoted for a shell", () => {
   assert.equal(command.approve(item, { command: "npm ci" }), `aynig orch approve 0a1b2c3d --args '{"command":"npm ci"}'`);
   assert.equal(command.approveAlways(item, "call"), "aynig orch approve 0a1b2c3d --always");
   assert.equal(command.approveAlways(item, "tool"), "aynig orch approve 0a1b2c3d --always=tool");
-  assert.equal(command.deny({ ...item, tool: { name: "gate" } }, "no"), "aynig flow reject 028b0b9e --comment no");
+  assert.equal(command.deny({ ...item, kind: "flow", tool: { name: "gate" } }, "no"), "aynig flow reject 028b0b9e --comment no");
   const lines = graphCommands({ label: "A pair", mode: "INTERACTIVE", nodes: [{ alias: "ada", role: "implementer", provider: "me", permissions: "gated", prompt: "Write $x" }], edges: [] });
   assert.equal(lines.at(-1), `aynig orch chat "$run" ada 'Write $x'`);
+});
+
+test("a gate is what the server calls one, not a tool with its name", () => {
+  const tool = { name: "gate", args: { question: "Shall it go on?", command: "rm -rf ~" } };
+  assert.deepEqual([{ kind: "flow" }, { kind: "graph" }, { kind: "graph", alias: "flow" }, { alias: "flow" }, { alias: "ada" }, {}].map(requests.isGate),
+    [true, false, false, true, false, false]);
+  assert.equal(requests.nameOf({ kind: "flow", tool }), "Shall it go on?");
+  assert.equal(requests.nameOf({ kind: "flow", tool: { name: "gate", args: { question: {} } } }), "Gate");
+  const item = { approvalId: "0a1b2c3d-0000", slug: "028b0b9e", kind: "graph", alias: "ada", tool };
+  assert.equal(requests.nameOf(item), "gate");
+  assert.equal(command.approve(item), "aynig orch approve 0a1b2c3d");
+  assert.equal(command.deny(item, "no"), "aynig orch deny 0a1b2c3d --reason no");
+});
+
+test("the line of a call is its command as it is, and says what it leaves out", () => {
+  const rows = [
+    [{ command: "echo `id` *" }, "echo `id` *"],
+    [{ command: "# rm\nrm -rf ~" }, "# rm …"],
+    [{ command: "\n\n- a\n" }, "… - a"],
+    [{ description: "List files", command: "rm -rf ~" }, "rm -rf ~ …"],
+    [{ description: "List files", command: ["sh", "-c", "rm -rf ~"] }, "sh -c 'rm -rf ~' …"],
+    [{ command: ["echo", "a", 1, ""] }, "echo a 1 ''"],
+    [{ other: "x" }, "x"],
+    [{ other: 1 }, "…"],
+    [{}, ""],
+    [undefined, ""],
+    [{ command: `${"a".repeat(199)}😀b` }, `${"a".repeat(199)} …`],
+  ];
+  for (const [args, line] of rows) assert.equal(format.callLine(args), line, JSON.stringify(args));
+});
+
+test("what is not seen is shown as an escape", () => {
+  const { pieces, visible } = requests;
+  for (const code of [0, 0x08, 0x0b, 0x0d, 0x1b, 0x7f, 0x85, 0xad, 0x61c, 0x200b, 0x200f, 0x2028, 0x202a, 0x202e, 0x2060, 0x2069, 0xfeff, 0xd800, 0xdfff]) {
+    const shown = `\\u${code.toString(16).padStart(4, "0")}`;
+    for (const isBlock of [false, true]) {
+      assert.deepEqual(pieces(`a${String.fromCharCode(code)}b`, isBlock), [{ text: "a", isEscape: false }, { text: shown, isEscape: true }, { text: "b", isEscape: false }]);
+    }
+  }
+  assert.equal(visible("a\n\tb"), "a\\u000a\\u0009b");
+  assert.equal(visible("a\n\tb", true), "a\n\tb");
+  assert.equal(visible("é 😀 ☺\ufe0f 日本 \\u202e"), "é 😀 ☺\ufe0f 日本 \\u202e");
+  assert.equal(visible("\u{e0041}"), "\\udb40\\udc41", "letters of tags");
+  const args = { "a\u200b": "\u202e\u{e0041}\n" };
+  assert.deepEqual(JSON.parse(visible(JSON.stringify(args, null, 2), true)), args, "arguments can be edited as they are shown");
+  assert.equal(requests.cut("a".repeat(3_000)), `${"a".repeat(80)}…`);
+  assert.equal(requests.upTo("a😀", 2), "a");
+});
+
+test("only what is drawn as a change is left out of the arguments", () => {
+  const keys = (args) => requests.otherArgs(args).map(([key]) => key);
+  assert.deepEqual(keys({ file_path: "run.sh", new_string: "# a comment", content: "#!/bin/sh" }), ["file_path", "content"]);
+  assert.deepEqual(keys({ file_path: "a", old_string: "b", old_str: "c", new_string: "d", newText: "e" }), ["file_path", "old_str", "newText"]);
+  assert.deepEqual(keys({ file_path: "a", old_string: ["b"], new_string: "d" }), ["file_path", "old_string"]);
+  assert.deepEqual(keys({ file_path: "a", content: { b: 1 } }), ["file_path", "content"]);
+  assert.deepEqual(keys({ path: "a", content: "b" }), ["path", "content"], "it is no edit");
+  assert.deepEqual(keys(undefined), []);
+});
+
+test("only drivers name commands, and only plain ones of aynig", () => {
+  const text = "`aynig flow approve 028b0b9e` or `aynig x; rm -rf ~` or `rm` or `aynig a\u202eb` or `aynig orch show 'a b'`";
+  const named = ["aynig flow approve 028b0b9e", "aynig orch show 'a b'"];
+  assert.deepEqual(requests.commandsIn(text), named);
+  assert.deepEqual(requests.commandsIn(null), []);
+  assert.deepEqual(requests.namedCommands({ branch: "x", waitsFor: text }), []);
+  assert.deepEqual(requests.namedCommands({ branch: "x", runId: "r", waitsFor: text }), named);
+  assert.deepEqual(requests.namedCommands({ branch: "x", runId: "r", note: "`aynig answer x` `aynig log x`" }), ["aynig log x"]);
 });
 
 test("the five words do not contradict each other", () => {

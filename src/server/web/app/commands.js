@@ -1,5 +1,6 @@
 // The command line of each control. Pure.
 import { quoted } from "./format.js";
+import { isGate } from "./requests.js";
 
 const line = (...words) => ["aynig", ...words.filter((word) => word !== undefined && word !== "").map(quoted)].join(" ");
 const short = (id) => id.slice(0, 8);
@@ -17,12 +18,12 @@ export const command = {
   setNode: (run, node, options) => line("orch", "node", "set", run.slug, node.alias, ...options),
   chat: (run, node, text, interrupt) => line("orch", "chat", run.slug, node.alias, text || "TEXT", interrupt ? "--interrupt"
     : ""),
-  approve: (item, args) => item.tool.name === "gate" ? line("flow", "approve", item.slug)
+  approve: (item, args) => isGate(item) ? line("flow", "approve", item.slug)
     : line("orch", "approve", short(item.approvalId), ...(args ? ["--args", JSON.stringify(args)] : [])),
   /** `always`: `call` or `tool` */
   approveAlways: (item, always) =>
     line("orch", "approve", short(item.approvalId), always === "tool" ? "--always=tool" : "--always"),
-  deny: (item, reason) => item.tool.name === "gate" ? line("flow", "reject", item.slug, "--comment", reason || "TEXT")
+  deny: (item, reason) => isGate(item) ? line("flow", "reject", item.slug, "--comment", reason || "TEXT")
     : line("orch", "deny", short(item.approvalId), "--reason", reason || "TEXT"),
   artifact: (run, artifact) => line("orch", "artifact", "show", run.slug, short(artifact.id)),
   diff: (run, workspace) => workspace ? `git diff ${workspace.baseSha.slice(0, 10)}...${workspace.branchName}` : "",

@@ -1,4 +1,5 @@
 // Words and numbers for people. Pure.
+import { upTo } from "./requests.js";
 
 /** @type {[number, string][]} */
 const UNITS = [[86_400, "d"], [3_600, "h"], [60, "min"], [1, "s"]];
@@ -78,14 +79,28 @@ export function who(by) {
   return by.policy ? "a rule" : "aynig";
 }
 
-/** What a call does, in one line: its command, path or first argument. */
-export function callLine(args = {}) {
-  const known = ["command", "cmd", "file_path", "path", "pattern", "url", "query", "alias", "description"];
-  const key = known.find((one) => typeof args[one] === "string") ?? Object.keys(args).find((one) =>
-    typeof args[one] === "string");
-  if (key) return firstLine(args[key], 200);
-  return Array.isArray(args.command) ? args.command.join(" ") : "";
+const KNOWN = ["command", "cmd", "file_path", "path", "pattern", "url", "query", "alias", "description"];
+
+/** What a call does, in one line: its command, path or first argument as it is, and `…` for all that is left out. */
+export function callLine(args) {
+  const all = args ?? {};
+  const textOf = (key) => {
+    const value = all[key];
+    if (typeof value === "string") return value;
+    return Array.isArray(value) && (key === "command" || key === "cmd") ? value.map(wordOf).join(" ") : undefined;
+  };
+  const keys = Object.keys(all);
+  const key = [...KNOWN, ...keys].find((one) => textOf(one) !== undefined);
+  if (key === undefined) return keys.length ? "…" : "";
+  const lines = textOf(key).split("\n");
+  const at = Math.max(0, lines.findIndex((line) => line.trim()));
+  const line = upTo(lines[at], 200);
+  const isCut = line.length < lines[at].length || lines.slice(at + 1).some((one) => one.trim());
+  const hasMore = isCut || keys.length > 1;
+  return `${at > 0 ? "… " : ""}${line}${hasMore ? " …" : ""}`;
 }
+
+const wordOf = (value) => quoted(typeof value === "string" ? value : JSON.stringify(value));
 
 /** Writes a word so that a shell reads it as one. */
 export function quoted(word) {

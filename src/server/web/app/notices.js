@@ -2,6 +2,7 @@
 import { effect, signal } from "@preact/signals";
 import { callLine } from "./format.js";
 import { notices } from "./prefs.js";
+import { cut, isGate, nameOf, visible } from "./requests.js";
 import { approvals, needed, repository } from "./store.js";
 
 /** The newest announcement, for the page's live region. */
@@ -37,7 +38,8 @@ export function announce() {
     const fresh = known ? list.filter((one) => !known.has(one.approvalId)) : [];
     known = new Set(list.map((one) => one.approvalId));
     for (const one of fresh) {
-      const words = `${one.alias ?? "A flow"} of ${one.label || one.slug} asks: ${one.tool.name} ${callLine(one.tool.args)}`;
+      const asks = `${cut(nameOf(one))}${isGate(one) ? "" : ` ${callLine(one.tool.args)}`}`;
+      const words = visible(`${one.alias ?? "A flow"} of ${one.label || one.slug} asks: ${asks}`);
       announcement.value = words;
       if (notices.peek() === "on" && document.hidden) new Notification("aynig needs you", { body: words, tag: one.approvalId });
     }

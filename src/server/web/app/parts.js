@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { html } from "./dom.js";
 import { ago, moment } from "./format.js";
+import { pieces } from "./requests.js";
 import { arrival } from "./route.js";
 import { now } from "./store.js";
 
@@ -65,6 +66,15 @@ export function Act({ children, act, line, kind = "", confirm, disabled, onDone 
     ${line && html`<${Copy} text=${line} label="Copy the command" />`}
     ${state.error && html`<${Fault} error=${state.error} />`}
   </span>`;
+}
+
+/**
+ * A text of an agent where somebody decides about it: what would not be seen is shown as an escape.
+ * @param {{text: any, isBlock?: boolean}} props isBlock: it has lines and tabs
+ */
+export function Exact({ text, isBlock = false }) {
+  return html`<span class="exact">${pieces(String(text ?? ""), isBlock).map((one) =>
+    (one.isEscape ? html`<span class="escape">${one.text}</span>` : one.text))}</span>`;
 }
 
 /** A text of the program: what stands between backticks is a command, and moments are those of this place. */

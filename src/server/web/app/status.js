@@ -1,5 +1,6 @@
 // The five words for a run, and why a node does not work. Pure.
 import { duration, firstLine, plural } from "./format.js";
+import { cut, visible } from "./requests.js";
 
 /** The words, the most urgent first. */
 export const WORDS = ["needs you", "working", "waiting", "finished", "failed"];
@@ -102,7 +103,7 @@ function hindrance(view, node, now) {
 }
 
 /** Requests in words. @param {string[]} names */
-export const waitsForAnswer = (names) => `Waits for your answer: ${names.join(", ")}`;
+export const waitsForAnswer = (names) => `Waits for your answer: ${names.map((name) => visible(cut(name))).join(", ")}`;
 
 /** Whether a node only needs a runner to have its turn. */
 export const isDue = (view, node, now) =>

@@ -84,7 +84,7 @@ export async function loadMoreRuns() {
 
 /** An approval with its run beside it. */
 function flat({ runId, approval, ...more }) {
-  return { runId, slug: runId.slice(0, 8), ...more, ...approval };
+  return { runId, slug: runId.slice(0, 8), ...approval, ...more };
 }
 
 const stream = new Stream({

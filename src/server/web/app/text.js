@@ -4,6 +4,8 @@ import { AnsiUp } from "ansi_up";
 import { useMemo, useState } from "preact/hooks";
 import { html, safe } from "./dom.js";
 import { bytes } from "./format.js";
+import { Exact } from "./parts.js";
+import { upTo } from "./requests.js";
 
 /** A longer text is shown plain, and in parts: a browser lays 5 MB out for seconds. */
 const MOST_MARKDOWN = 60_000;
@@ -36,13 +38,14 @@ export function Markdown({ text }) {
   return isLong ? html`<${Plain} text=${text} />` : html`<div class="markdown" ...${content}></div>`;
 }
 
-/** A text as it is, a part of it if it is long. */
-export function Plain({ text, label = "text" }) {
-  const [shown, show] = useState(PART);
-  const left = text.length - shown;
+/** A text as it is, a part of it if it is long. `isExact`: with escapes of what would not be seen. */
+export function Plain({ text, label = "text", isExact = false }) {
+  const [most, show] = useState(PART);
+  const shown = upTo(text, most);
+  const left = text.length - shown.length;
   return html`<div class="plain">
-    <pre tabindex="0" aria-label=${label}>${text.slice(0, shown)}</pre>
-    ${left > 0 && html`<button type="button" class="quiet" onClick=${() => show(shown + 10 * PART)}>
+    <pre tabindex="0" aria-label=${label}>${isExact ? html`<${Exact} text=${shown} isBlock />` : shown}</pre>
+    ${left > 0 && html`<button type="button" class="quiet" onClick=${() => show(most + 10 * PART)}>
       Show more (${bytes(left)} left)</button>`}
   </div>`;
 }

@@ -4,6 +4,7 @@ import { api } from "../api.js";
 import { command } from "../commands.js";
 import { html } from "../dom.js";
 import { Command, Copy, Fault } from "../parts.js";
+import { cut, isGate, visible } from "../requests.js";
 
 /** What calls are approved from now on, and in words. @type {[string, (name: string) => string][]} */
 const ALWAYS = [["call", () => "this exact call"], ["tool", (name) => `every call of ${name}`]];
@@ -17,10 +18,10 @@ const NO = { gate: ["Reject", "Rejected."], tool: ["Deny", "Denied."] };
  */
 export function Answer({ one, doing, begin, onSend, onAnswered }) {
   const [reason, setReason] = useState("");
-  const [text, setText] = useState(() => JSON.stringify(one.tool.args, null, 2));
+  const [text, setText] = useState(() => visible(JSON.stringify(one.tool.args, null, 2), true));
   const [state, set] = useState({ busy: false, error: null });
-  const isGate = one.tool.name === "gate";
-  const [no, said] = NO[isGate ? "gate" : "tool"];
+  const gate = isGate(one);
+  const [no, said] = NO[gate ? "gate" : "tool"];
 
   const send = async (words, resolution, always) => {
     set({ busy: true, error: null });
@@ -46,7 +47,7 @@ export function Answer({ one, doing, begin, onSend, onAnswered }) {
       <button type="button" class="primary" disabled=${state.busy} onClick=${approve}
         ref=${(button) => doing === "approve" && button?.focus()}>Approve</button>
       ${Opens({ what: "deny", children: `${no}…` })}
-      ${!isGate && html`${Opens({ what: "edit", children: "Edit arguments…" })}
+      ${!gate && html`${Opens({ what: "edit", children: "Edit arguments…" })}
         ${Opens({ what: "always", children: "Approve always…" })}`}
       <${Copy} text=${command.approve(one)} label="Copy the command" />
     </div>
@@ -59,7 +60,7 @@ export function Answer({ one, doing, begin, onSend, onAnswered }) {
           ref=${focusOnce}></textarea></label>
       <button class="danger" disabled=${state.busy || !reason.trim()}>${no}</button>
       <${Command} line=${command.deny(one, reason)} /></form>`}
-    ${doing === "edit" && !isGate && html`<form onSubmit=${(event) => {
+    ${doing === "edit" && !gate && html`<form onSubmit=${(event) => {
         event.preventDefault();
         send("Approved with other arguments.", { status: "modified", modifiedArgs: args });
       }}>
@@ -69,8 +70,9 @@ export function Answer({ one, doing, begin, onSend, onAnswered }) {
       ${!args && html`<p class="hint" role="status">This is no JSON object.</p>`}
       <button class="primary" disabled=${state.busy || !args}>Approve with these arguments</button>
       <${Command} line=${args ? command.approve(one, args) : ""} /></form>`}
-    ${doing === "always" && !isGate && html`<div class="always">
-      ${ALWAYS.map(([always, wordsOf]) => [always, `${wordsOf(one.tool.name)} from now on`]).map(([always, words]) => html`
+    ${doing === "always" && !gate && html`<div class="always">
+      ${ALWAYS.map(([always, wordsOf]) => [always, `${wordsOf(visible(cut(one.tool.name)))} from now on`])
+        .map(([always, words]) => html`
         <p class="row" key=${always}><button type="button" disabled=${state.busy}
           onClick=${() => send(`Approved, and ${words}.`, { status: "approved" }, always)}>Approve, and ${words}</button>
         <${Command} line=${command.approveAlways(one, always)} /></p>`)}

@@ -3,13 +3,14 @@ import { useState } from "preact/hooks";
 import { api } from "../api.js";
 import { command } from "../commands.js";
 import { html } from "../dom.js";
-import { callLine, plural } from "../format.js";
-import { Command, Dialog, Fault } from "../parts.js";
+import { plural } from "../format.js";
+import { Command, Dialog, Exact, Fault } from "../parts.js";
+import { isGate, nameOf } from "../requests.js";
 import { loadApprovals } from "../store.js";
+import { Args, EditDiff } from "./call.js";
 
-export const nameOf = (one) => (one.tool.name === "gate" ? one.tool.args.question ?? "Gate" : one.tool.name);
 /** The word for no: a gate is rejected, as by `aynig flow reject`. */
-const denial = (list) => (list.every((one) => one.tool.name === "gate") ? "Reject" : "Deny");
+const denial = (list) => (list.every(isGate) ? "Reject" : "Deny");
 
 const whereOf = (one) => `${one.alias ?? "flow"} · ${one.label || one.slug}`;
 
@@ -51,11 +52,12 @@ function Confirm({ status, list, onClose }) {
   return html`<${Dialog} title=${`${word} ${plural(list.length, "request")}?`}
     onClose=${() => onClose(results)}>
     <ol class="batch-list">${list.map((one) =>
-      html`<li key=${one.approvalId}><b>${nameOf(one)}</b> <span class="muted">${whereOf(one)}</span>
-      ${one.tool.name !== "gate" && html`<div><code>${callLine(one.tool.args)}</code></div>`}
+      html`<li key=${one.approvalId}><b class="name"><${Exact} text=${nameOf(one)} /></b>
+        <span class="muted"><${Exact} text=${whereOf(one)} /></span>
+      <${Args} tool=${one.tool} /><${EditDiff} args=${one.tool.args} />
       ${!results && html`<div><${Command} line=${line(one)} /></div>`}
       <${Result} of=${results?.[one.approvalId]}
-        word=${!denies ? "approved" : one.tool.name === "gate" ? "rejected" : "denied"} /></li>`)}</ol>
+        word=${!denies ? "approved" : isGate(one) ? "rejected" : "denied"} /></li>`)}</ol>
     ${results ? html`<p><button type="button" onClick=${() => onClose(true)}>Close</button></p>` : html`
       ${denies && html`<label class="field"><span>Reason (required; the agents read it)</span>
         <textarea rows="2" required value=${reason} onInput=${(event) => setReason(event.target.value)}></textarea></label>`}

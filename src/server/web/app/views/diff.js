@@ -3,12 +3,15 @@ import { diffWordsWithSpace } from "diff/word";
 import { useState } from "preact/hooks";
 import { html } from "../dom.js";
 import { plural } from "../format.js";
-import { Empty } from "../parts.js";
+import { Empty, Exact } from "../parts.js";
+import { upTo } from "../requests.js";
 
 /** Beyond these, lines are shown without marked words, and files are closed at first. */
 const MOST_MARKED = 400;
 const MOST_OPEN = 8;
 const PART = 600;
+/** The characters of a line that are shown. */
+const MOST_SHOWN = 2_000;
 
 /** Reads a patch as git writes it into the shape of `GET …/diff`. */
 export function parsePatch(text) {
@@ -58,7 +61,8 @@ function File({ file, name, isOpen }) {
     see(!seen);
   };
   return html`<details class="file" open=${open} onToggle=${(event) => toggle(event.target.open)}>
-    <summary><span class="path">${file.old && html`<s>${file.old}</s> → `}${file.path}</span>
+    <summary><span class="path">${file.old
+      && html`<s><${Exact} text=${file.old} /></s> → `}<${Exact} text=${file.path} /></span>
       <span class="badge">${file.status}</span>
         <span class="plus">+${countOf(file, "+")}</span> <span class="minus">−${countOf(file, "-")}</span></summary>
     ${name && html`<label class="seen"><input type="checkbox" checked=${seen} onChange=${mark} /> Seen</label>`}
@@ -76,6 +80,9 @@ function Hunk({ hunk }) {
     <p class="hunk-head">@@ −${hunk.oldStart},${hunk.oldLines} +${hunk.newStart},${hunk.newLines} @@ ${hunk.header}</p>
     <${Lines} lines=${hunk.lines} old=${hunk.oldStart} at=${hunk.newStart} /></div>`;
 }
+
+const exact = (text) => html`<${Exact} text=${text} isBlock />`;
+const wordOf = (part) => (part.is ? html`<mark>${exact(part.value)}</mark>` : exact(part.value));
 
 const WORDS = { "+": "added", "-": "removed", " ": "" };
 
@@ -95,8 +102,9 @@ export function Lines({ lines, old = 1, at = 1 }) {
     <tr key=${index} class=${{ "+": "added", "-": "removed", "\\": "muted" }[line.mark] ?? ""}>
       <td class="number">${line.left}</td><td class="number">${line.right}</td>
         <td class="mark"><span class="unseen">${WORDS[line.mark] ?? ""}</span><span aria-hidden="true">${line.mark}</span></td>
-      <td class="text">${line.parts ? line.parts.map((part) => (part.is ? html`<mark>${part.value}</mark>` : part.value))
-        : line.text.slice(0, 2_000)}</td></tr>`)}
+      <td class="text">${line.parts ? line.parts.map(wordOf)
+        : html`<${Exact} text=${upTo(line.text, MOST_SHOWN)} isBlock />${line.text.length > MOST_SHOWN
+          && html`<em>… ${line.text.length - upTo(line.text, MOST_SHOWN).length} more characters</em>`}`}</td></tr>`)}
   </tbody></table>${marked.length > shown
     && html`<button type="button" class="quiet"
     onClick=${() => show(shown + PART)}>Show ${marked.length - shown} more lines</button>`}</div>`;

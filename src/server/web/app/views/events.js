@@ -4,6 +4,7 @@ import { html } from "../dom.js";
 import { bytes, callLine, firstLine, moment, plural } from "../format.js";
 import { Act, Copy, Empty, Loading, Status, Title } from "../parts.js";
 import { eventsPath, route, setQuery } from "../route.js";
+import { cut, visible } from "../requests.js";
 import { journal, loadAll, loadOlder, view } from "../store.js";
 import { begin, fold } from "../state.js";
 import { statusOf, summaryOf, wordOf } from "../status.js";
@@ -78,7 +79,7 @@ function summary(event, names) {
   if (type.endsWith(".delta")) return firstLine(event.delta, 120);
   if (patch) return Object.entries(patch).map(([key, value]) =>
     `${key} ${value !== null && typeof value === "object" ? "…" : firstLine(String(value), 60)}`).join(", ");
-  if (event.tool) return `${event.tool.name} ${callLine(event.tool.args)}`;
+  if (event.tool) return visible(`${cut(event.tool.name)} ${callLine(event.tool.args)}`);
   if (event.envelope) {
     const { fromNodeId, toNodeId, payload } = event.envelope;
     return `${names[fromNodeId]} → ${names[toNodeId]}: ${firstLine(payload.message, 100)}`;

@@ -4,12 +4,13 @@ import { command } from "../commands.js";
 import { html } from "../dom.js";
 import { callLine, moment, plural } from "../format.js";
 import { wantNotices } from "../notices.js";
-import { Age, Command, Empty, Loading, Title } from "../parts.js";
+import { Age, Command, Empty, Exact, Loading, Title } from "../parts.js";
 import { keys, notices } from "../prefs.js";
+import { cut, isGate, nameOf, visible } from "../requests.js";
 import { branchPath, nodePath, route, runPath, setQuery } from "../route.js";
 import { approvals, loadApprovals, waitingBranches } from "../store.js";
 import { Answer } from "./answer.js";
-import { Batch, nameOf } from "./batch.js";
+import { Batch } from "./batch.js";
 import { Args, EditDiff } from "./call.js";
 import { Same } from "./shell.js";
 import { Answered, Waits } from "./waits.js";
@@ -46,7 +47,7 @@ export function Inbox() {
     if (isOver) done.current.add(one.approvalId);
     choose(next?.approvalId);
     setQuery({ id: next?.approvalId });
-    say([words, `${nameOf(one)} of ${one.alias ?? "the flow"}`]);
+    say([words, visible(`${cut(nameOf(one))} of ${one.alias ?? "the flow"}`)]);
     loadApprovals();
   };
 
@@ -77,14 +78,15 @@ export function Inbox() {
     <${Batch} selected=${selected} clear=${() => tick(new Set())} />
     ${list.length > 0 && html`<div class="inbox">
       <ol class="inbox-list" ref=${box} aria-label="Requests">${list.map((one, place) => html`<li key=${one.approvalId}>
-        <input type="checkbox" aria-label="Select ${nameOf(one)} of ${one.alias ?? "the flow"}, ${one.label || one.slug}"
+        <input type="checkbox" 
+          aria-label=${visible(`Select ${cut(nameOf(one))} of ${one.alias ?? "the flow"}, ${one.label || one.slug}`)}
           checked=${ticks.has(one.approvalId)} onChange=${() => tick(toggled(ticks, one.approvalId))} />
         <button type="button" class="inbox-row" aria-current=${place === index ? "true" : undefined}
           onClick=${() => select(place)}>
-          <b>${nameOf(one)}</b>
-          <span class="muted">${one.alias ?? "flow"} · ${one.label || one.slug}</span>
+          <b><${Exact} text=${cut(nameOf(one))} /></b>
+          <span class="muted"><${Exact} text=${`${one.alias ?? "flow"} · ${one.label || one.slug}`} /></span>
           <${Age} time=${one.requestedAt} />
-          ${one.tool.name !== "gate" && html`<code>${callLine(one.tool.args)}</code>`}
+          ${!isGate(one) && html`<code><${Exact} text=${callLine(one.tool.args)} /></code>`}
         </button></li>`)}</ol>
       ${current ? html`<${Request} key=${chosen} one=${current} doing=${doing} begin=${begin}
           onSend=${(isSent) => mark(isSent ? chosen : "")} onAnswered=${answered(current)} />`
@@ -128,22 +130,24 @@ function Wishes() {
 /** A request with all that is needed to decide it. */
 function Request({ one, doing, begin, onSend, onAnswered }) {
   const { tool, runId, nodeId } = one;
-  const isGate = tool.name === "gate";
-  const consequence = one.expiresAt ? `If nobody answers by ${moment(one.expiresAt)}, it is ${isGate ? "rejected" : "denied"}.`
-    : isGate ? "The run waits until somebody answers." : "Nothing runs until somebody answers: the node waits.";
+  const gate = isGate(one);
+  const consequence = one.expiresAt ? `If nobody answers by ${moment(one.expiresAt)}, it is ${gate ? "rejected" : "denied"}.`
+    : gate ? "The run waits until somebody answers." : "Nothing runs until somebody answers: the node waits.";
   return html`<article class="request card" aria-label="The request">
-    <header><h2>${isGate ? tool.args.question ?? "A gate is open" : `${one.alias ?? "A node"} wants to use ${tool.name}`}</h2>
+    <header><h2 class="name">${gate ? html`<${Exact} text=${tool.args?.question ?? "A gate is open"} />`
+      : html`${one.alias ?? "A node"} wants to use <${Exact} text=${tool.name} />`}</h2>
       <p class="muted"><a href=${runPath(runId)}>${one.label || one.slug}</a>
-        ${!isGate && html` · <a href=${nodePath(runId, nodeId)}>${one.alias}</a>`} · asked <${Age} time=${one.requestedAt} />
-        ${one.branch && html` · branch <code>${one.branch}</code>`}${one.cwd && html` · in <code>${one.cwd}</code>`}</p></header>
-    ${isGate ? html`<${Gate} args=${tool.args} run=${runId} node=${nodeId} />` : html`<${Args} tool=${tool} />`}
-    <${EditDiff} args=${tool.args} />
-    ${one.context && one.context !== tool.args.question
-      && html`<details open><summary>Context</summary><pre tabindex="0">${one.context}</pre></details>`}
+        ${!gate && html` · <a href=${nodePath(runId, nodeId)}>${one.alias}</a>`} · asked <${Age} time=${one.requestedAt} />
+        ${one.branch && html` · branch <code><${Exact} text=${one.branch} /></code>`}${one.cwd
+        && html` · in <code><${Exact} text=${one.cwd} /></code>`}</p></header>
+    ${gate ? html`<${Gate} args=${tool.args} run=${runId} node=${nodeId} />` : html`<${Args} tool=${tool} />`}
+    ${!gate && html`<${EditDiff} args=${tool.args} />`}
+    ${one.context && one.context !== tool.args?.question
+      && html`<details open><summary>Context</summary><pre tabindex="0"><${Exact} text=${one.context} isBlock /></pre></details>`}
     ${one.consents?.length > 0
       && html`<p>${plural(one.consents.length, "person has", "people have")} approved; more are needed.</p>`}
     <p class="muted">${consequence}</p>
-    ${isGate && html`<p class="small muted">In a terminal: <${Command} line=${command.showFlow(one.slug)} /></p>`}
+    ${gate && html`<p class="small muted">In a terminal: <${Command} line=${command.showFlow(one.slug)} /></p>`}
     <${Answer} one=${one} doing=${doing} begin=${begin} onSend=${onSend} onAnswered=${onAnswered} />
   </article>`;
 }
@@ -152,11 +156,13 @@ function Gate({ args, run, node }) {
   const { changes, evidence, head, approvers = [] } = args;
   return html`<dl class="facts">
     ${evidence && html`<div><dt>Before it</dt>
-      <dd>${evidence.step}: ${evidence.outcome}${evidence.evidence && ` (${evidence.evidence})`}</dd></div>`}
+      <dd><${Exact} text=${`${evidence.step}: ${evidence.outcome}`} />
+        ${evidence.evidence && html` (<${Exact} text=${evidence.evidence} />)`}</dd></div>`}
     ${changes && html`<div><dt>Changes</dt>
       <dd>${plural(changes.files,
-      "file")}: ${changes.paths?.join(", ")} · <a href=${nodePath(run, node, "diff")}>read the diff</a></dd></div>`}
+      "file")}: <${Exact} text=${changes.paths?.join(", ")} /> ·${" "}
+        <a href=${nodePath(run, node, "diff")}>read the diff</a></dd></div>`}
     ${head && html`<div><dt>Commit</dt><dd><code>${head.slice(0, 10)}</code></dd></div>`}
-    <div><dt>May answer</dt><dd>${approvers.length ? approvers.join(", ") : "everybody"}</dd></div>
+    <div><dt>May answer</dt><dd>${approvers.length ? html`<${Exact} text=${approvers.join(", ")} />` : "everybody"}</dd></div>
   </dl>`;
 }

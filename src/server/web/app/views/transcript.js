@@ -3,7 +3,8 @@ import { useEffect, useState } from "preact/hooks";
 import { api } from "../api.js";
 import { html } from "../dom.js";
 import { bytes, callLine, cost, firstLine, moment, plural, took, who } from "../format.js";
-import { Act, Empty, Status } from "../parts.js";
+import { Act, Empty, Exact, Status } from "../parts.js";
+import { cut } from "../requests.js";
 import { eventsPath, nodePath } from "../route.js";
 import { journal, loadOlder, view } from "../store.js";
 import { Markdown, Plain } from "../text.js";
@@ -69,9 +70,9 @@ function Tool({ item }) {
   const { name, args, state, output, error, startedAt, endedAt } = item;
   const time = startedAt && endedAt ? took(Date.parse(endedAt) - Date.parse(startedAt)) : "";
   return html`<div class="item item-tool"><details>
-    <summary><b>${name}</b> <span class="line">${callLine(args)}</span> ${time
+    <summary><b><${Exact} text=${cut(name)} /></b> <span class="line"><${Exact} text=${callLine(args)} /></span> ${time
       && html`<span class="muted small">${time}</span>`}<${Status} word=${TOOL_WORDS[state]} /></summary>
-    <${Args} tool=${item} /><${EditDiff} args=${args} />
+    ${cut(name) !== name && html`<p><b><${Exact} text=${name} /></b></p>`}<${Args} tool=${item} /><${EditDiff} args=${args} />
     ${output !== undefined && html`<p class="muted small">Result</p><${Plain} text=${output} label="Result" />`}
     ${error && html`<p class="fault">${error}</p>`}<${Whole} item=${item} />
   </details></div>`;
@@ -122,13 +123,14 @@ const ANSWERS = { approved: "approved", denied: "denied", modified: "approved wi
 
 function Approval({ item }) {
   const { tool, context, resolution } = item;
-  return html`<div class="item item-approval"><${Head} item=${item} name="Request to use ${tool.name}">
+  return html`<div class="item item-approval"><${Head} item=${item} name=${html`Request to use <${Exact} text=${tool.name} />`}>
       ${resolution ? html`<span>${ANSWERS[resolution.status]} by ${who(item.by)}</span>`
         : html`<a href="/inbox?id=${item.key}"><${Status} word="needs you" label="answer it" /></a>`}</${Head}>
-    <p><code>${callLine(tool.args)}</code></p>
+    <${Args} tool=${tool} /><${EditDiff} args=${tool.args} />
     ${resolution?.reason && html`<p>Reason: ${resolution.reason}</p>`}
-    ${resolution?.modifiedArgs && html`<${Args} tool=${{ args: resolution.modifiedArgs }} />`}
-    ${context && html`<details><summary>Context</summary><${Plain} text=${context} label="Context" /></details>`}</div>`;
+    ${resolution?.modifiedArgs && html`<p>With these arguments:</p>
+      <${Args} tool=${{ args: resolution.modifiedArgs }} /><${EditDiff} args=${resolution.modifiedArgs} />`}
+    ${context && html`<details><summary>Context</summary><${Plain} text=${context} label="Context" isExact /></details>`}</div>`;
 }
 
 function Turn({ item }) {

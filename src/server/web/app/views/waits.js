@@ -4,11 +4,9 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api.js";
 import { command } from "../commands.js";
 import { html } from "../dom.js";
-import { Act, Age, Command, Field, Said } from "../parts.js";
+import { Act, Age, Command, Exact, Field, Said } from "../parts.js";
+import { namedCommands } from "../requests.js";
 import { loadBranches } from "../store.js";
-
-/** The commands that a text names between backticks. */
-export const commandsIn = (text = "") => [...(text ?? "").matchAll(/`(aynig [^`]+)`/g)].map(([, line]) => line);
 
 /** The newest answer given here: its branch goes from the list. */
 const newest = signal(/** @type {{branch: string, state: string, warnings: string[]} | null} */ (null));
@@ -17,10 +15,10 @@ const newest = signal(/** @type {{branch: string, state: string, warnings: strin
 export function Waits({ one }) {
   const { branch, asked, subject, waitsFor, answers, date } = one;
   // A driver of a run names its own commands; it is not answered by a state.
-  const named = commandsIn(waitsFor).length ? commandsIn(waitsFor)
-    : commandsIn(one.note).filter((line) => !line.startsWith("aynig answer"));
-  return html`<p>${asked ?? subject}</p>
-    <p class="muted">Asked <${Age} time=${date} />.${waitsFor && html` It waits for <${Said} text=${waitsFor} />.`}
+  const named = namedCommands(one);
+  return html`<p><${Exact} text=${asked ?? subject} isBlock /></p>
+    <p class="muted">Asked <${Age} time=${date} />.${waitsFor && html` It waits for ${named.length
+        ? html`<${Said} text=${waitsFor} />` : html`<${Exact} text=${waitsFor} />`}.`}
       ${!named.length && (answers ? " It takes one of these answers." : " It takes any state as an answer.")}</p>
     ${named.length > 0 && html`<ul class="plain-list">
       ${named.map((line) => html`<li key=${line}><${Command} line=${line} /></li>`)}</ul>`}
