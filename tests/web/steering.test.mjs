@@ -2,7 +2,7 @@
 // environment. Each test that writes makes a run of its own.
 import { after, before, test } from "node:test";
 import assert from "node:assert/strict";
-import { Bench, isReal, skip } from "./browser.mjs";
+import { Bench, isReal, skip, violations } from "./browser.mjs";
 
 let bench;
 before(async () => { if (!skip) bench = await Bench.begin(); }, { timeout: 60_000 });
@@ -126,7 +126,9 @@ check("whoever wishes is told by the browser, while the page is not in sight", a
   await page.getByRole("checkbox", { name: "Notify me" }).check();
   await page.reload();
   await page.getByText("live", { exact: true }).waitFor();
-  assert.deepEqual(await ask(), ["aynig needs you: ada of Told asks: Bash npm install"]);
+  const told = await ask();
+  assert.equal(told.length, 1);
+  assert.match(told[0], /^aynig needs you: ada of Told asks: Bash npm install( …)?$/);
   await bench.close(page);
 }, { agents: true });
 
@@ -326,5 +328,50 @@ check("hostile texts are texts", async () => {
   assert.equal(await page.evaluate(() => globalThis.hit), undefined);
   assert.equal(await page.locator("main img, main script, main [onerror]").count(), 0);
   await bench.post(`approvals/${request.approvalId}/resolve`, { resolution: { status: "denied", reason: "no" }, runId: run.id });
+  await bench.close(page);
+}, { agents: true });
+
+check("a request is shown as it is, whatever it is called and whatever its text hides", async () => {
+  if (!bench.mock) return; // An agent of the server's repository asks for fewer things.
+  const run = await bench.make("Hides", "ada");
+  const ask = async (name, args) => {
+    const known = new Set((await bench.approvals(run)).map((one) => one.approvalId));
+    bench.mock.run(run.id).push({ type: "approval.requested", nodeId: run.nodes.ada.id, approvalId: crypto.randomUUID(), tool: { id: "t", name, args }, context: "con\u202etext" });
+    return (await bench.approvals(run)).find((one) => !known.has(one.approvalId)).approvalId;
+  };
+  const ids = [await ask("gate", { question: "Is it good?", command: "rm -rf ~" }),
+    await ask("Write", { file_path: "run\u202ehs.sh", new_string: "# a comment", content: `#!/bin/sh\n${"x".repeat(3_000)}`, "k\u200bey": 1 }),
+    await ask("n".repeat(3_000), { description: "List files", command: "# rm\necho `id` \u200b\nlast" }),
+    await ask("Write", { file_path: "long", content: "y".repeat(2_500) })];
+  const page = await bench.open("/inbox");
+  const request = page.getByRole("article", { name: "The request" });
+  const shown = async (id) => { await page.goto(`${bench.base}/inbox?id=${id}`); await request.waitFor(); return request.innerText(); };
+  const gate = await shown(ids[0]);
+  for (const words of ["ada wants to use gate", "rm -rf ~", "Deny…", "con\\u202etext"]) assert.ok(gate.includes(words), words);
+  const write = await shown(ids[1]);
+  for (const words of ["#!/bin/sh", "# a comment", "run\\u202ehs.sh", "k\\u200bey", "x".repeat(3_000)]) assert.ok(write.includes(words), words);
+  assert.ok(!write.includes("\u202e"));
+  const long = await shown(ids[2]);
+  for (const words of ["n".repeat(3_000), "echo `id` \\u200b", "last", "List files"]) assert.ok(long.includes(words), words);
+  assert.match(await shown(ids[3]), /y… 500 more characters/);
+  await request.getByRole("button", { name: "… 500 more characters" }).click();
+  await request.getByText("y".repeat(2_500), { exact: true }).waitFor();
+  const rows = page.locator(".inbox-list li").filter({ hasText: "Hides" });
+  assert.deepEqual(await rows.locator("code").allInnerTexts(), ["rm -rf ~ …", "run\\u202ehs.sh …", "# rm …", "long …"]);
+  assert.ok((await rows.nth(2).boundingBox()).height < 150, "a name does not fill the list");
+  for (let at = 0; at < 4; at += 1) await rows.nth(at).getByRole("checkbox").check();
+  if (process.env.SHOT) await page.screenshot({ path: `${process.env.SHOT}1.png` });
+  await page.getByRole("button", { name: "Approve the selected…" }).click();
+  const dialog = await page.getByRole("dialog").innerText();
+  for (const words of ["rm -rf ~", "#!/bin/sh", "# a comment", "echo `id` \\u200b\nlast", "aynig orch approve"]) assert.ok(dialog.includes(words), words);
+  assert.ok(!dialog.includes("aynig flow approve"));
+  assert.deepEqual(await violations(page), []);
+  if (process.env.SHOT) await page.screenshot({ path: `${process.env.SHOT}2.png` });
+  await page.keyboard.press("Escape");
+  for (const id of ids) await bench.post(`approvals/${id}/resolve`, { resolution: { status: "denied", reason: "no" }, runId: run.id });
+  await page.goto(`${bench.base}${run.nodes.ada.path}?tab=transcript`);
+  await page.getByText("con\\u202etext").first().waitFor({ state: "attached" });
+  await page.locator("main").getByText("echo `id` \\u200b").first().waitFor({ state: "attached" });
+  if (process.env.SHOT) await page.screenshot({ path: `${process.env.SHOT}3.png` });
   await bench.close(page);
 }, { agents: true });

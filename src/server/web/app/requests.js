@@ -7,6 +7,9 @@ export const isGate = (one) => (one.kind === undefined || one.kind === null ? on
 export const nameOf = (one) => (!isGate(one) ? String(one.tool.name)
   : typeof one.tool.args?.question === "string" ? one.tool.args.question : "Gate");
 
+/** The properties of an element with the whole name: a long one is scrolled, also by keyboard. */
+export const nameBox = (one) => (nameOf(one).length > 200 ? { class: "name long", tabIndex: 0 } : { class: "name" });
+
 /** The beginning of a text, which ends between two characters. */
 export function upTo(text, most) {
   const isSplit = text.length > most && /[\ud800-\udbff]/.test(text[most - 1]) && /[\udc00-\udfff]/.test(text[most]);

@@ -5,7 +5,7 @@ import { command } from "../commands.js";
 import { html } from "../dom.js";
 import { plural } from "../format.js";
 import { Command, Dialog, Exact, Fault } from "../parts.js";
-import { isGate, nameOf } from "../requests.js";
+import { isGate, nameBox, nameOf } from "../requests.js";
 import { loadApprovals } from "../store.js";
 import { Args, EditDiff } from "./call.js";
 
@@ -52,7 +52,7 @@ function Confirm({ status, list, onClose }) {
   return html`<${Dialog} title=${`${word} ${plural(list.length, "request")}?`}
     onClose=${() => onClose(results)}>
     <ol class="batch-list">${list.map((one) =>
-      html`<li key=${one.approvalId}><b class="name"><${Exact} text=${nameOf(one)} /></b>
+      html`<li key=${one.approvalId}><b ...${nameBox(one)}><${Exact} text=${nameOf(one)} /></b>
         <span class="muted"><${Exact} text=${whereOf(one)} /></span>
       <${Args} tool=${one.tool} /><${EditDiff} args=${one.tool.args} />
       ${!results && html`<div><${Command} line=${line(one)} /></div>`}

@@ -10,7 +10,7 @@ import { upTo } from "../requests.js";
 const MOST_MARKED = 400;
 const MOST_OPEN = 8;
 const PART = 600;
-/** The characters of a line that are shown. */
+/** The characters of a line that are shown at first. */
 const MOST_SHOWN = 2_000;
 
 /** Reads a patch as git writes it into the shape of `GET …/diff`. */
@@ -84,6 +84,15 @@ function Hunk({ hunk }) {
 const exact = (text) => html`<${Exact} text=${text} isBlock />`;
 const wordOf = (part) => (part.is ? html`<mark>${exact(part.value)}</mark>` : exact(part.value));
 
+/** A line; the rest of a long one is shown when somebody asks for it. */
+function Line({ text }) {
+  const [most, show] = useState(MOST_SHOWN);
+  const shown = upTo(text, most);
+  const left = text.length - shown.length;
+  return html`${exact(shown)}${left > 0
+    && html`<button type="button" class="quiet" onClick=${() => show(Infinity)}>… ${left} more characters</button>`}`;
+}
+
 const WORDS = { "+": "added", "-": "removed", " ": "" };
 
 /** Lines that begin with their mark, as in a patch. */
@@ -103,8 +112,7 @@ export function Lines({ lines, old = 1, at = 1 }) {
       <td class="number">${line.left}</td><td class="number">${line.right}</td>
         <td class="mark"><span class="unseen">${WORDS[line.mark] ?? ""}</span><span aria-hidden="true">${line.mark}</span></td>
       <td class="text">${line.parts ? line.parts.map(wordOf)
-        : html`<${Exact} text=${upTo(line.text, MOST_SHOWN)} isBlock />${line.text.length > MOST_SHOWN
-          && html`<em>… ${line.text.length - upTo(line.text, MOST_SHOWN).length} more characters</em>`}`}</td></tr>`)}
+        : html`<${Line} text=${line.text} />`}</td></tr>`)}
   </tbody></table>${marked.length > shown
     && html`<button type="button" class="quiet"
     onClick=${() => show(shown + PART)}>Show ${marked.length - shown} more lines</button>`}</div>`;

@@ -6,7 +6,7 @@ import { callLine, moment, plural } from "../format.js";
 import { wantNotices } from "../notices.js";
 import { Age, Command, Empty, Exact, Loading, Title } from "../parts.js";
 import { keys, notices } from "../prefs.js";
-import { cut, isGate, nameOf, visible } from "../requests.js";
+import { cut, isGate, nameBox, nameOf, visible } from "../requests.js";
 import { branchPath, nodePath, route, runPath, setQuery } from "../route.js";
 import { approvals, loadApprovals, waitingBranches } from "../store.js";
 import { Answer } from "./answer.js";
@@ -134,7 +134,7 @@ function Request({ one, doing, begin, onSend, onAnswered }) {
   const consequence = one.expiresAt ? `If nobody answers by ${moment(one.expiresAt)}, it is ${gate ? "rejected" : "denied"}.`
     : gate ? "The run waits until somebody answers." : "Nothing runs until somebody answers: the node waits.";
   return html`<article class="request card" aria-label="The request">
-    <header><h2 class="name">${gate ? html`<${Exact} text=${tool.args?.question ?? "A gate is open"} />`
+    <header><h2 ...${nameBox(one)}>${gate ? html`<${Exact} text=${tool.args?.question ?? "A gate is open"} />`
       : html`${one.alias ?? "A node"} wants to use <${Exact} text=${tool.name} />`}</h2>
       <p class="muted"><a href=${runPath(runId)}>${one.label || one.slug}</a>
         ${!gate && html` · <a href=${nodePath(runId, nodeId)}>${one.alias}</a>`} · asked <${Age} time=${one.requestedAt} />
