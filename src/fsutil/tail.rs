@@ -61,7 +61,7 @@ mod tests {
             ("fatal: no\nhint: a\nhint: b\n", Some("fatal: no")),
             ("hint: alone\n", Some("hint: alone")),
         ] {
-            std::fs::write(&path, text).expect("a file");
+            crate::fsutil::replace(&path, text.as_bytes()).expect("a file");
             assert_eq!(last_line(&path).as_deref(), wanted, "{text:?}");
         }
     }
