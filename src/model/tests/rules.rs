@@ -108,6 +108,7 @@ fn aliases_come_from_labels_and_stay_taken() {
     assert!(matches!(bench.run(label("…")), Err(Refusal::NoAlias(_))));
 }
 
+/// CONTRACT 22.42
 #[test]
 fn edges_have_defaults_by_role_and_no_doubles() {
     let mut bench = Bench::new();

@@ -45,7 +45,7 @@ pub(super) fn assert_said(said: &str, wanted: &[&str]) {
     }
 }
 
-/// CONTRACT 22.14, 22.16
+/// CONTRACT 22.14, 22.16, 22.43
 #[test]
 fn a_hand_off_carries_data_files_commits_and_a_status() {
     let script = r##"
