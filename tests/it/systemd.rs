@@ -42,7 +42,7 @@ fn systemd_finds_nothing_to_complain_of() {
     let Some(analyze) = program("systemd-analyze") else { return };
     let room = tempfile::tempdir().expect("a directory");
     // systemd looks up the man pages that the units name.
-    symlink(shipped("man"), room.path().join("man1")).expect("a link");
+    symlink(shipped("man/man1"), room.path().join("man1")).expect("a link");
     for (of, option) in [("system", "--system"), ("user", "--user")] {
         let place = room.path().join(of);
         fs::create_dir(&place).expect("a directory");
