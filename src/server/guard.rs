@@ -22,7 +22,7 @@ pub(super) const SESSION: &str = "/api/session";
 /// Lets a request through, or answers it.
 pub(super) async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Peer>().cloned();
-    // What begins a session is looked at first: it needs no proof to come this far.
+    // This endpoint needs no session. Its handler checks the token before it looks for a process.
     let is_beginning = request.uri().path() == SESSION && *request.method() == Method::POST;
     let checked = match check(&shared, &request) {
         Ok(()) if is_write(&request) && !is_beginning => persons_only(peer).await,

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 
 use crate::session::processes;
 
-/// Who has the other end of a connection open.
+/// The holders of the other end of a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Holders {
     /// Another host, or a process of another account.

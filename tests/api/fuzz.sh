@@ -8,34 +8,9 @@
 set -eu
 
 [ $# -eq 2 ] || { echo 'usage: fuzz.sh AYNIG ST' >&2; exit 2; }
-aynig=$1 st=$2
-here=$(cd "$(dirname "$0")" && pwd)
-directory=$(mktemp -d)
-server=''
-finish() {
-    status=$?
-    trap - EXIT
-    [ -z "$server" ] || kill "$server" 2>/dev/null || true
-    rm -rf "$directory"
-    exit "$status"
-}
-trap finish EXIT
-unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE
-export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null TZ=UTC
-export XDG_STATE_HOME="$directory/repository.state"
-
-repository="$directory/repository"
-sh "$here/../web/fixtures.sh" "$aynig" "$repository" "$directory/fixtures" >"$directory/made" 2>&1 || {
-    cat "$directory/made" >&2
-    exit 1
-}
-cd "$repository"
-"$aynig" serve --listen 127.0.0.1:0 >"$directory/link" 2>"$directory/served" &
-server=$!
-until [ -s "$directory/link" ]; do
-    kill -0 "$server" || { cat "$directory/served" >&2; exit 1; }
-    sleep 0.1
-done
+st=$2
+. "$(dirname "$0")/../served.sh"
+served "$1"
 url=$(sed 's|/#.*||' "$directory/link")
 token=$(python3 -c '
 import json, sys

@@ -23,7 +23,7 @@ use crate::cli::ui;
 
 /// Shows the page on its standard input.
 const READER: &str = "man -l -";
-/// What a page says of its program.
+/// The footer of a page: program and version.
 const VERSION: &str = concat!("aynig ", env!("CARGO_PKG_VERSION"));
 /// The words before the exit codes in a help text.
 const EXIT_CODES: &str = "Exit codes: ";

@@ -70,7 +70,7 @@ struct Shared {
     /// The bytes that wait.
     waiting: AtomicUsize,
     left_out: AtomicU64,
-    /// Nobody waits any longer: what is not written is left out.
+    /// The deadline has passed: events that are not written yet are dropped and counted.
     is_late: AtomicBool,
 }
 

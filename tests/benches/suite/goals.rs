@@ -9,7 +9,7 @@ struct Goal {
     row: &'static str,
     what: &'static str,
     number: fn(&Row) -> f64,
-    /// The same number of the floor, if it has one.
+    /// The floor's number, if there is a floor.
     floor: Option<fn(&Row) -> f64>,
     limit: Limit,
     unit: &'static str,
