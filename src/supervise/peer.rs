@@ -73,6 +73,7 @@ fn written(address: SocketAddr) -> Vec<String> {
 mod tests {
     use super::*;
     use std::net::{TcpListener, TcpStream};
+    use std::time::Duration;
 
     #[test]
     fn the_process_of_a_connection_is_found() {
@@ -90,10 +91,19 @@ mod tests {
             let (taken, seen) = listener.accept().expect("a connection");
             let own_pid = i32::try_from(std::process::id()).expect("a pid");
             let own = taken.local_addr().expect("an address");
-            assert_eq!(holders(seen, own), Holders::Here(vec![own_pid]), "{listen} {connect}");
+            let Holders::Here(found) = holders(seen, own) else { panic!("{listen} {connect}") };
+            assert!(found.contains(&own_pid), "{listen} {connect}: {found:?}");
             assert_eq!(holders(SocketAddr::new(peer.ip(), 1), peer), Holders::Here(Vec::new()), "{listen}");
             drop(client);
-            assert_eq!(holders(seen, own), Holders::Here(Vec::new()), "{listen} {connect}: it is closed");
+            // The child of another test has it too, from its fork until its exec.
+            let closed = (0..1000).any(|_| {
+                let is_closed = holders(seen, own) == Holders::Here(Vec::new());
+                if !is_closed {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                is_closed
+            });
+            assert!(closed, "{listen} {connect}: it is closed");
         }
         let elsewhere = SocketAddr::from(([192, 0, 2, 1], 4173));
         assert_eq!(holders(elsewhere, elsewhere), Holders::Others);
