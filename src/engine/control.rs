@@ -18,8 +18,8 @@ use crate::ledger::error::SetBack;
 use crate::ledger::{Ledger, Masks, Place};
 use crate::model::approval::{Answer, Approval, Resolution};
 use crate::model::by::By;
-use crate::model::decide::{Command, EndedStep, RunEdit};
-use crate::model::ids::{ApprovalId, RunId};
+use crate::model::decide::{Command, EndedStep, Op, RunEdit};
+use crate::model::ids::{ApprovalId, OpId, RunId};
 use crate::model::run::{Run, RunStatus, Verdict};
 use crate::model::state::State;
 use crate::model::step::Outcome;
@@ -318,7 +318,9 @@ impl Engine<'_> {
             Some(Err(_)) | None => return Ok(None),
         };
         let before = &ledger.tip().state;
-        let after = ledger.decide(commands, &self.op_of_person()?)?;
+        // Nothing of it is written, so the id of the request is not used up.
+        let op = Op { id: OpId::random(), at: now()?, by: self.workspaces.options.by.clone() };
+        let after = ledger.decide(commands, &op)?;
         let (more, next) = follow_up(flow, before);
         let is_open = next.waits_for.is_some() && [GATE, STEP].contains(&state.as_str());
         Ok((after.events.is_empty() && more.is_empty() && is_open).then_some(next))

@@ -76,10 +76,26 @@ impl OpId {
         Self(Uuid::new_v4())
     }
 
-    /// The id of the operation on a run that a client knows by this key.
+    /// The id of the operation on a run that a client knows by this key. The first half is of the key alone, the second
+    /// of the request as well.
     #[must_use]
-    pub fn of_key(run: RunId, key: &str) -> Self {
-        Self(Uuid::new_v5(&run.0, key.as_bytes()))
+    pub fn of_key(run: RunId, key: &str, request: &str) -> Self {
+        let of_key = Uuid::new_v5(&run.0, key.as_bytes());
+        let of_request = Uuid::new_v5(&of_key, request.as_bytes());
+        let halves = [of_key.as_u64_pair().0, of_request.as_u64_pair().1];
+        let mut bytes = [0; 16];
+        bytes
+            .iter_mut()
+            .zip(halves.iter().flat_map(|half| half.to_be_bytes()))
+            .for_each(|(to, from)| *to = from);
+        Self(uuid::Builder::from_custom_bytes(bytes).into_uuid())
+    }
+
+    /// Whether both are of requests with one key.
+    #[must_use]
+    pub fn has_key_of(self, other: Self) -> bool {
+        let is_of_key = |id: Self| id.0.get_version_num() == 8;
+        is_of_key(self) && is_of_key(other) && self.0.as_u64_pair().0 == other.0.as_u64_pair().0
     }
 
     /// The id for the `number`-th thing of this kind that the operation makes.

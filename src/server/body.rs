@@ -6,10 +6,13 @@ use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 
 use super::failure::Failure;
+use crate::git::objects::digest::sha256;
 
 /// The longest body, in bytes.
 const MOST: usize = 4 * 1024 * 1024;
@@ -43,12 +46,16 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Short<T> {
 }
 
 async fn read<T: DeserializeOwned>(request: Request, most: usize) -> Result<T, Failure> {
-    let bytes = tokio::time::timeout(PATIENCE, whole(request, most)).await;
-    let bytes = bytes.map_err(|_| {
-        Failure::new(StatusCode::REQUEST_TIMEOUT, "slow", "the body did not come within 30 seconds")
-    })??;
+    let bytes = in_time(request, most).await?;
     let bytes: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
     serde_json::from_slice(bytes).map_err(|error| wrong(&error, "the body"))
+}
+
+async fn in_time(request: Request, most: usize) -> Result<Bytes, Failure> {
+    let bytes = tokio::time::timeout(PATIENCE, whole(request, most)).await;
+    bytes.map_err(|_| {
+        Failure::new(StatusCode::REQUEST_TIMEOUT, "slow", "the body did not come within 30 seconds")
+    })?
 }
 
 async fn whole(request: Request, most: usize) -> Result<Bytes, Failure> {
@@ -99,14 +106,55 @@ impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
     }
 }
 
+/// The words of a path. One that is no text of UTF-8 is refused.
+pub(super) struct Path<T>(pub(super) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        let read = axum::extract::Path::<T>::from_request_parts(parts, state).await;
+        read.map(|path| Self(path.0))
+            .map_err(|error| Failure::new(error.status(), "malformed", error.body_text()))
+    }
+}
+
+/// A request that is known again by a key of its sender.
+#[derive(Debug, Clone)]
+pub(super) struct Keyed {
+    /// Its `Idempotency-Key`.
+    pub(super) key: String,
+    /// The digest of its method, path, query and body.
+    pub(super) request: String,
+}
+
+/// Works out the digest of a request with an `Idempotency-Key`, which no extractor of a part could do.
+pub(super) async fn keyed(request: Request, next: Next) -> Response {
+    match with_digest(request).await {
+        Ok(request) => next.run(request).await,
+        Err(failure) => failure.into_response(),
+    }
+}
+
+async fn with_digest(request: Request) -> Result<Request, Failure> {
+    let Some(key) = key(request.headers())? else { return Ok(request) };
+    let mut text = format!("{} {}\n", request.method(), request.uri()).into_bytes();
+    let (parts, body) = request.into_parts();
+    let bytes = in_time(Request::new(body), MOST).await?;
+    text.extend_from_slice(&bytes);
+    let mut request = Request::from_parts(parts, bytes.into());
+    request.extensions_mut().insert(Keyed { key, request: sha256(&text) });
+    Ok(request)
+}
+
 /// The key by which a request is known again.
-pub(super) struct Key(pub(super) Option<String>);
+pub(super) struct Key(pub(super) Option<Keyed>);
 
 impl<S: Sync> FromRequestParts<S> for Key {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
-        key(&parts.headers).map(Self)
+        Ok(Self(parts.extensions.get().cloned()))
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 
 use super::Shared;
+use super::body::Keyed;
 use super::failure::Failure;
 use crate::engine::Engine;
 use crate::git::Repo;
@@ -19,13 +20,13 @@ pub(super) struct Desk<'a> {
     pub(super) shared: &'a Shared,
     pub(super) repo: &'a Repo,
     /// The id of the operation, if the request has a key.
-    op: Option<String>,
+    op: Option<Keyed>,
 }
 
-/// Carries out `job` on a thread of its own. `key` is the request's `Idempotency-Key`.
+/// Carries out `job` on a thread of its own. `key` is of a request with an `Idempotency-Key`.
 pub(super) async fn at_desk<T: Send + 'static>(
     shared: Arc<Shared>,
-    key: Option<String>,
+    key: Option<Keyed>,
     job: impl FnOnce(&Desk<'_>) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
     let carried = tokio::task::spawn_blocking(move || {
@@ -44,7 +45,9 @@ impl Desk<'_> {
         let Shared { app, options, .. } = self.shared;
         let engine =
             engine::open(self.repo, &app.process, options.stop.clone(), options.watchdog, options.tell)?;
-        engine.op.set(self.op.as_ref().zip(run).map(|(key, run)| OpId::of_key(run, key)));
+        engine
+            .op
+            .set(self.op.as_ref().zip(run).map(|(keyed, run)| OpId::of_key(run, &keyed.key, &keyed.request)));
         Ok(engine)
     }
 

@@ -1,8 +1,9 @@
 //! Who may: the token of scripts, one-time links, and the sessions of browsers.
 //!
 //! Invariants: secrets are compared in constant time, and kept in files that their owner alone may read. A one-time token
-//! dies at its first use or after a minute. A session lives twelve hours after its last use, also across a restart of
-//! the server at the same address.
+//! dies at its first use or after a minute. A session has two secrets: its cookie, and its key, which the page keeps. A
+//! browser sends a cookie to all ports of a host, and shows what a page keeps to that one port's pages alone. A session
+//! lives twelve hours after its last use, also across a restart of the server at the same address.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -57,6 +58,21 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The secrets of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Session {
+    /// The value of its cookie.
+    pub(super) cookie: String,
+    /// What its page keeps and sends with each request.
+    pub(super) key: String,
+}
+
+impl Session {
+    fn digest(&self) -> String {
+        sha256(format!("{}.{}", self.cookie, self.key).as_bytes())
+    }
+}
+
 /// 244 random bits.
 fn secret() -> String {
     format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
@@ -101,13 +117,13 @@ impl Door {
     }
 
     /// Takes a one-time token, and begins a session. `None`: it is none, or not any more.
-    pub(super) fn enter(&self, given: &str) -> Option<String> {
+    pub(super) fn enter(&self, given: &str) -> Option<Session> {
         let mut once = lock(&self.once);
         once.retain(|(_, since)| since.elapsed() < ONCE);
         let at = once.iter().position(|(token, _)| is_same(given, token))?;
         once.remove(at);
         drop(once);
-        let session = secret();
+        let session = Session { cookie: secret(), key: secret() };
         let mut sessions = lock(&self.sessions);
         while sessions.len() >= MOST {
             let Some(oldest) = sessions.iter().min_by_key(|(_, used)| **used).map(|(id, _)| id.clone())
@@ -116,14 +132,14 @@ impl Door {
             };
             sessions.remove(&oldest);
         }
-        sessions.insert(sha256(session.as_bytes()), clock::wall_seconds());
+        sessions.insert(session.digest(), clock::wall_seconds());
         self.keep(&sessions);
         Some(session)
     }
 
     /// Whether a session lives. It is renewed by that.
-    pub(super) fn is_session(&self, given: &str) -> bool {
-        let (digest, now) = (sha256(given.as_bytes()), clock::wall_seconds());
+    pub(super) fn is_session(&self, given: &Session) -> bool {
+        let (digest, now) = (given.digest(), clock::wall_seconds());
         let mut sessions = lock(&self.sessions);
         let Some(used) = sessions.get(&digest).copied().filter(|used| now - used < SESSION) else {
             return false;
@@ -137,9 +153,9 @@ impl Door {
     }
 
     /// Ends a session.
-    pub(super) fn leave(&self, given: &str) {
+    pub(super) fn leave(&self, given: &Session) {
         let mut sessions = lock(&self.sessions);
-        if sessions.remove(&sha256(given.as_bytes())).is_some() {
+        if sessions.remove(&given.digest()).is_some() {
             self.keep(&sessions);
         }
     }
@@ -164,13 +180,29 @@ mod tests {
         assert!(door.enter("x").is_none() && door.enter("").is_none());
         let session = door.enter(&link).expect("a session");
         assert!(door.enter(&link).is_none(), "it was used");
-        assert!(door.is_session(&session) && !door.is_session(&link) && !door.is_session(""));
-        assert!(!door.is_token("") && !door.is_token(&session) && door.is_token(door.token()));
+        let Session { cookie, key } = session.clone();
+        assert!(door.is_session(&session));
+        for (cookie, key) in
+            [(&cookie, &cookie), (&key, &key), (&key, &cookie), (&cookie, &link), (&link, &key)]
+        {
+            assert!(
+                !door.is_session(&Session { cookie: cookie.clone(), key: key.clone() }),
+                "{cookie} {key}"
+            );
+        }
+        let without = Session { cookie: format!("{cookie}.{key}"), key: String::new() };
+        assert!(!door.is_session(&without));
+        assert!(
+            !door.is_token("")
+                && !door.is_token(&cookie)
+                && !door.is_token(&key)
+                && door.is_token(door.token())
+        );
         let again = Door::of(directory.path(), "a");
         assert!(again.is_session(&session));
         assert_ne!(again.token(), door.token());
         let kept = std::fs::read_to_string(directory.path().join("a.sessions")).expect("a file");
-        assert!(!kept.contains(&session), "only its digest is kept");
+        assert!(!kept.contains(&cookie) && !kept.contains(&key), "only their digest is kept");
         again.leave(&session);
         assert!(!again.is_session(&session));
         assert!(!Door::of(directory.path(), "a").is_session(&session));

@@ -13,11 +13,18 @@ use axum::response::{IntoResponse, Response};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Shared;
+use super::door::Session;
 use super::failure::Failure;
 use crate::ops::inside::persons_only_at;
 
 /// The path where a browser begins and ends its session. A one-time token is its own proof.
 pub(super) const SESSION: &str = "/api/session";
+
+/// The header with the key of a session.
+const KEY: &str = "aynig-key";
+
+/// The beginning of the subprotocol with it.
+const PROTOCOL: &str = "aynig.";
 
 /// Lets a request through, or answers it.
 pub(super) async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
@@ -82,7 +89,7 @@ fn check(shared: &Shared, request: &Request) -> Result<(), Failure> {
         return json_body(headers);
     }
     let session = session(headers, &shared.door.cookie);
-    if !is_bearer && !session.is_some_and(|session| shared.door.is_session(session)) {
+    if !is_bearer && !session.is_some_and(|session| shared.door.is_session(&session)) {
         return Err(Failure::new(StatusCode::UNAUTHORIZED, "no_session", "this needs a session or a token")
             .hint("`aynig serve --url` prints a link that begins a session; a script sends `Authorization: Bearer TOKEN`"));
     }
@@ -142,8 +149,22 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     headers.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")
 }
 
-/// The value of the session's cookie.
-pub(super) fn session<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+/// The secrets of a session that a request has: its cookie `name`, and its key.
+pub(super) fn session(headers: &HeaderMap, name: &str) -> Option<Session> {
+    let key = match headers.get(KEY) {
+        Some(key) => key.to_str().ok()?,
+        None => protocol(headers)?.strip_prefix(PROTOCOL)?,
+    };
+    Some(Session { cookie: cookie(headers, name)?.to_owned(), key: key.to_owned() })
+}
+
+/// The subprotocol that a page asks for with a WebSocket, which has no other header of its own.
+pub(super) fn protocol(headers: &HeaderMap) -> Option<&str> {
+    let asked = headers.get(header::SEC_WEBSOCKET_PROTOCOL)?.to_str().ok()?;
+    asked.starts_with(PROTOCOL).then_some(asked)
+}
+
+fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     all.flat_map(|value| value.split(';')).find_map(|pair| {
         let (key, value) = pair.trim().split_once('=')?;
@@ -239,7 +260,7 @@ mod tests {
         headers.append(header::COOKIE, HeaderValue::from_static("a=1; aynig-x=2 ;aynig-xy=3"));
         headers.append(header::COOKIE, HeaderValue::from_static("b=4"));
         for (name, value) in [("a", Some("1")), ("aynig-x", Some("2")), ("b", Some("4")), ("aynig", None)] {
-            assert_eq!(session(&headers, name), value, "{name}");
+            assert_eq!(cookie(&headers, name), value, "{name}");
         }
     }
 }

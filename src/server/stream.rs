@@ -10,7 +10,7 @@ use std::time::Duration;
 use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::SinkExt;
 use globset::{Glob, GlobSet, GlobSetBuilder};
@@ -25,7 +25,7 @@ use tokio::time::{Instant, interval_at, timeout};
 use super::body::Query;
 use super::desk::at_desk;
 use super::failure::Failure;
-use super::guard::Peer;
+use super::guard::{Peer, protocol};
 use super::{Shared, requested};
 use crate::model::ids::RunId;
 use crate::model::run::CONTRACT_VERSION;
@@ -79,6 +79,7 @@ pub(super) async fn websocket(
     State((shared, stopped)): State<(Arc<Shared>, watch::Receiver<bool>)>,
     Extension(ends): Extension<Peer>,
     Query(wanted): Query<Wanted>,
+    headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
 ) -> Result<Response, Failure> {
     let upgrade = upgrade.map_err(|error| {
@@ -90,6 +91,8 @@ pub(super) async fn websocket(
     let start = at_desk(Arc::clone(&shared), None, move |desk| start(desk.repo, wanted)).await?;
     Ok(upgrade
         .max_message_size(4096)
+        // A browser closes a connection whose server does not name it.
+        .protocols(protocol(&headers).map(str::to_owned))
         .on_upgrade(move |socket| async move {
             let mut client = Client { socket, start, shared, stopped };
             client.serve(news).await;

@@ -79,7 +79,9 @@ export class Bench {
     await page.getByRole("heading", { name: "Runs", level: 1 }).waitFor();
     assert.equal(new URL(page.url()).hash, "", "the token is cleared from the address");
     bench.state = await context.storageState();
-    bench.client = await request.newContext({ baseURL: bench.base, storageState: bench.state });
+    const key = bench.state.origins.flatMap((one) => one.localStorage).find((one) => one.name === "aynig.key").value;
+    bench.client = await request.newContext({ baseURL: bench.base, storageState: bench.state,
+      extraHTTPHeaders: { "Aynig-Key": key } });
     const { runs } = await bench.get("runs?view=summary&limit=100");
     bench.runs = Object.fromEntries(runs.map((run) => [run.label, run]));
     await context.close();

@@ -2,6 +2,7 @@
 // screens, steering.test.mjs what changes runs.
 import { after, before, test } from "node:test";
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import { Bench, skip } from "./browser.mjs";
 
 let bench;
@@ -21,6 +22,18 @@ check("a link opens a session once; without one the page says how to get it", as
   assert.match(await main(page).innerText(), /aynig serve --url/);
   assert.equal(page.url(), `${bench.base}/inbox`);
   await context.close();
+});
+
+check("a number is shown and sent as the agent wrote it", async () => {
+  const page = await bench.open("/");
+  const [written, plain] = await page.evaluate(async () => {
+    const { parse } = await import("/app/json.js");
+    return ['{"id":12345678901234567891,"list":[-9007199254740993,1.5,2],"name":"9007199254740993"}',
+      '{"seq":1234567890123456,"a":1}'].map((text) => [text, JSON.stringify(parse(text)), typeof parse(text).seq]);
+  });
+  assert.equal(written[1], written[0]);
+  assert.deepEqual(plain.slice(1), [plain[0], "number"], "others stay numbers");
+  await bench.close(page);
 });
 
 check("a run has a table and a timeline, what it costs, and an address by its short name", async () => {
@@ -189,7 +202,11 @@ check("a node shows its transcript, artifacts, prompts, changes and log", async 
   await page.locator(".file").first().waitFor();
   assert.equal(await page.locator(".file").first().getAttribute("open"), null, "a file that was seen stays closed");
   await page.getByRole("link", { name: /^Artifacts/ }).click();
-  await page.getByText("transcript").first().click();
+  await page.locator("summary").filter({ hasText: "transcript" }).first().click();
+  const [saved] = await Promise.all([page.waitForEvent("download"),
+    page.locator("details[open]").getByRole("button", { name: "Download" }).first().click()]);
+  assert.equal(`${await saved.failure()}`, "null");
+  assert.ok((await readFile(await saved.path())).length > 0, saved.suggestedFilename());
   await page.getByRole("link", { name: "Prompts" }).click();
   await page.getByText("prompt.full.txt").first().waitFor();
   await page.getByRole("link", { name: /^Log/ }).click();

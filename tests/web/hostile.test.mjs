@@ -15,6 +15,8 @@ let port;
 /** Where the name evil.test leads: to the evil page, and later to the server, as when a name is bound to another address. */
 let leads;
 let relay;
+/** What the browser last sent to the evil page. */
+let cookie;
 
 const listen = (one) => new Promise((done) => one.listen(0, "127.0.0.1", () => done(one.address().port)));
 
@@ -30,6 +32,7 @@ before(async () => {
   });
   bench = await Bench.begin({ rules: `MAP evil.test:${own} 127.0.0.1:${await listen(relay)}` });
   server = createServer((request, response) => {
+    cookie = request.headers.cookie ?? "";
     // A redirect keeps the method and the body, and hides the origin.
     if (request.url === "/redirect") return response.writeHead(307, { Location: `${bench.base}/api/runs` }).end();
     response.writeHead(200, { "Content-Type": "text/html" }).end("<!doctype html><title>Evil</title><body></body>");
@@ -149,7 +152,10 @@ for (const host of ["127.0.0.1", "localhost"]) {
 
 test("the attempts are good ones: the server's own page may do what it offers", options, async () => {
   const { page, leave } = await visit(bench.base);
-  const status = await page.evaluate(async () => (await fetch("/api/runs?view=summary")).status);
+  const status = await page.evaluate(async () => {
+    const headers = { "Aynig-Key": localStorage.getItem("aynig.key") };
+    return (await fetch("/api/runs?view=summary", { headers })).status;
+  });
   assert.equal(status, 200);
   await leave();
 });
@@ -177,6 +183,20 @@ test("a name that was bound to the server's address shows and reads nothing", op
   const other = await visit(`http://localhost:${own.port}/`);
   await other.page.getByRole("heading", { name: "No session" }).waitFor();
   await other.leave();
+});
+
+test("another port of this host gets the cookie, and can do nothing with it", options, async () => {
+  const { page, leave } = await visit(`http://127.0.0.1:${port}/`);
+  assert.match(cookie, /^aynig-/, "the browser sends it there");
+  assert.deepEqual(await page.evaluate(() => ({ ...localStorage })), {}, "and nothing else");
+  const own = { Cookie: cookie, Origin: bench.base, "Content-Type": "application/json" };
+  const key = cookie.split("=")[1];
+  for (const more of [{}, { "Aynig-Key": "" }, { "Aynig-Key": key }, { "Sec-WebSocket-Protocol": "aynig." }]) {
+    const read = await fetch(`${bench.base}/api/runs`, { headers: { ...own, ...more } });
+    const write = await fetch(`${bench.base}/api/runs`, { method: "POST", body: FORGED, headers: { ...own, ...more } });
+    assert.deepEqual([read.status, write.status], [401, 401], JSON.stringify(more));
+  }
+  await leave();
 });
 
 test("a link begins one session: a stolen one begins none, and of many at once one does", options, async () => {

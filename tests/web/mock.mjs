@@ -90,6 +90,7 @@ export class Mock {
   constructor() {
     this.tokens = new Set();
     this.cookie = randomUUID();
+    this.key = randomUUID();
     this.runs = ["pair", "team", "loop", "failed", "flow"].map((name) =>
       new Run(this, fixture(`${name}.events.jsonl`).trim().split("\n").map((line) => JSON.parse(line).event)));
     this.sockets = new Set();
@@ -166,7 +167,8 @@ export class Mock {
   }
 
   mayEnter(request) {
-    return (request.headers.cookie ?? "").includes(`aynig-mock=${this.cookie}`);
+    const key = request.headers["aynig-key"] ?? request.headers["sec-websocket-protocol"]?.replace("aynig.", "");
+    return (request.headers.cookie ?? "").includes(`aynig-mock=${this.cookie}`) && key === this.key;
   }
 
   async answer(request, response) {
@@ -184,7 +186,7 @@ export class Mock {
       const path = url.pathname.slice(5).split("/").map(decodeURIComponent);
       if (path[0] === "session" && request.method === "POST") {
         if (!this.tokens.delete(body.token)) throw new Refused(401, "bad_token", "This link was used before, or is older than 60 seconds.");
-        return send(200, { ok: true }, { "Set-Cookie": `aynig-mock=${this.cookie}; HttpOnly; SameSite=Strict; Path=/` });
+        return send(200, { ok: true, key: this.key }, { "Set-Cookie": `aynig-mock=${this.cookie}; HttpOnly; SameSite=Strict; Path=/` });
       }
       if (!this.mayEnter(request)) throw new Refused(401, "no_session", "This browser has no session.", "aynig serve --url prints a link that opens one.");
       send(200, this.handle(request.method, path, Object.fromEntries(url.searchParams), body));

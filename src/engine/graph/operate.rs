@@ -16,7 +16,7 @@ use crate::git::{RefChange, Repo};
 use crate::ledger::history::backwards;
 use crate::ledger::{Ledger, LedgerError, Place, Tip};
 use crate::model::by::By;
-use crate::model::decide::{Command, Decided, Op};
+use crate::model::decide::{Command, Decided, Op, RefusalKind};
 use crate::model::ids::{NodeId, OpId, RunId};
 use crate::model::node::Node;
 use crate::model::run::RunKind;
@@ -95,7 +95,7 @@ impl Engine<'_> {
         let op = self.op_by(by.clone())?;
         for lost in 0..TRIES {
             // Each time: the same request may have been carried out meanwhile, by another process.
-            if is_known && let Some(earlier) = earlier(self.repo, ledger, op.id)? {
+            if is_known && let Some(earlier) = earlier(self.repo, ledger.tip(), op.id)? {
                 return Ok(earlier);
             }
             let before = ledger.tip().state.clone();
@@ -110,7 +110,7 @@ impl Engine<'_> {
             match ledger.operate_on_this(&op, commands, &refs) {
                 // It landed by another process meanwhile.
                 Ok(operated) if is_known && operated.decided.events.is_empty() => {
-                    let landed = earlier(self.repo, ledger, op.id)?;
+                    let landed = earlier(self.repo, ledger.tip(), op.id)?;
                     return Ok(landed.unwrap_or(operated.decided));
                 }
                 Ok(operated) => {
@@ -124,6 +124,15 @@ impl Engine<'_> {
         let slug = &ledger.tip().state.run.slug;
         Err(Refusal::new(Why::Conflict, format!("run {slug} moves all the time; nothing was changed"))
             .hint("try again"))
+    }
+
+    /// Whether the operation of a request with a key is among the newest of the run.
+    ///
+    /// # Errors
+    /// The key is of another request, or the ledger is damaged.
+    pub fn has_carried_out(&self, run: RunId) -> Result<bool, Refusal> {
+        let Some(op) = self.op.get() else { return Ok(false) };
+        Ok(earlier(self.repo, &crate::ledger::operate::here(self.repo, run)?, op)?.is_some())
     }
 
     /// The drivers that an operation moves, except the one of `own`: those of nodes that are new or removed, and of nodes that
@@ -239,10 +248,15 @@ impl Engine<'_> {
 }
 
 /// Finds an operation by its id among the newest ones. Returns its events, and the state as it is now.
-fn earlier(repo: &Repo, ledger: &Ledger<'_>, op: OpId) -> Result<Option<Decided>, Refusal> {
-    let Tip { id, state, .. } = ledger.tip();
+fn earlier(repo: &Repo, tip: &Tip, op: OpId) -> Result<Option<Decided>, Refusal> {
+    let Tip { id, state, .. } = tip;
     for earlier in backwards(repo, state.run.id, *id).take(REMEMBERED) {
         let earlier = earlier?;
+        if earlier.op != op && earlier.op.has_key_of(op) {
+            let message = "another request had this key before; nothing was changed";
+            let refusal = Refusal::new(Why::Conflict, message).hint("give each request a key of its own");
+            return Err(Refusal { rule: Some((RefusalKind::Conflict, "key_reused")), ..refusal });
+        }
         if earlier.op == op {
             return Ok(Some(Decided {
                 events: earlier.events,

@@ -1,6 +1,6 @@
 //! Requests of nodes for approval, and the answers of people.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -10,7 +10,7 @@ use crate::model::approval::{Always, Answer as Word, Resolution};
 use crate::model::run::RunKind;
 use crate::ops::engine::Reply;
 use crate::ops::{approvals, flows, workspace};
-use crate::server::body::{self, Key};
+use crate::server::body::{self, Key, Path};
 use crate::server::failure::Failure;
 
 /// List the requests that wait for an answer, and the gates of flows

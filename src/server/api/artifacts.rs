@@ -1,7 +1,7 @@
 //! Artifacts of a run.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
@@ -10,7 +10,7 @@ use utoipa::IntoParams;
 
 use super::{At, shapes};
 use crate::ops::artifacts;
-use crate::server::body::Query;
+use crate::server::body::{Path, Query};
 use crate::server::desk::at_desk;
 use crate::server::failure::Failure;
 

@@ -1,6 +1,6 @@
 //! Edges between nodes, and messages of people.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -11,7 +11,7 @@ use crate::model::edge::EdgeType;
 use crate::model::event::Body;
 use crate::model::ids::EdgeId;
 use crate::ops::graphs;
-use crate::server::body::{self, Key};
+use crate::server::body::{self, Key, Path};
 use crate::server::failure::Failure;
 
 /// An edge. Type, label and direction follow from the roles at its ends where they are left away.

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_core::Stream;
 use serde::Deserialize;
@@ -18,7 +18,7 @@ use crate::model::ids::RunId;
 use crate::ops::feed::News;
 use crate::ops::runs::{self, Line};
 use crate::server::Shared;
-use crate::server::body::Query;
+use crate::server::body::{Path, Query};
 use crate::server::desk::at_desk;
 use crate::server::failure::Failure;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path as FilePath;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::ToSchema;
@@ -13,7 +13,7 @@ use crate::ops::flow::base;
 use crate::ops::flow_new::{Wanted, offered, offered_file, start};
 use crate::ops::flows::view::show;
 use crate::ops::flows::{self, drawn};
-use crate::server::body::Json;
+use crate::server::body::{Json, Path};
 use crate::server::failure::Failure;
 
 /// List the flows of the repository

@@ -33,6 +33,7 @@ use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::body::{Keyed, keyed};
 use super::desk::{Desk, at_desk};
 use super::failure::{Failure, Fault};
 use super::guard::guard;
@@ -124,6 +125,7 @@ pub(super) fn router(shared: &Arc<Shared>, stopped: &watch::Receiver<bool>) -> R
         .method_not_allowed_fallback(async || {
             Failure::new(StatusCode::METHOD_NOT_ALLOWED, "method", "this path has other methods")
         })
+        .layer(middleware::from_fn(keyed))
         .layer(middleware::from_fn_with_state(Arc::clone(shared), guard))
 }
 
@@ -136,7 +138,7 @@ type Answer = Result<Json<Value>, Failure>;
 /// Answers with what an operation returns.
 async fn answer(
     shared: Arc<Shared>,
-    key: Option<String>,
+    key: Option<Keyed>,
     job: impl FnOnce(&Desk<'_>) -> Result<Value, Failure> + Send + 'static,
 ) -> Answer {
     at_desk(shared, key, job).await.map(Json)

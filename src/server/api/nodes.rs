@@ -1,6 +1,6 @@
 //! Nodes of a graph: makes, changes, steers and removes them.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -10,7 +10,7 @@ use crate::model::decide::Steer;
 use crate::model::ids::RunId;
 use crate::model::node::{CliPermissions, EdgeManagement};
 use crate::ops::nodes::{self, Settings};
-use crate::server::body::{self, Key};
+use crate::server::body::{self, Key, Keyed, Path};
 use crate::server::desk::Desk;
 use crate::server::failure::Failure;
 
@@ -221,7 +221,7 @@ pub(super) async fn remove(
     .await
 }
 
-async fn steer(shared: At, (id, named): (String, String), key: Option<String>, steer: Steer) -> Answer {
+async fn steer(shared: At, (id, named): (String, String), key: Option<Keyed>, steer: Steer) -> Answer {
     answer(shared.0, key, move |desk| {
         let run = desk.run(&id)?;
         nodes::steer(&desk.engine(Some(run))?, run, &named, steer)?;

@@ -1,6 +1,6 @@
 //! Runs: lists, makes, shows, changes and deletes them.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
@@ -14,7 +14,7 @@ use crate::ops::graph_new::{Order, create as make};
 use crate::ops::layout::{self, Layout};
 use crate::ops::runs::{self as all, Shown};
 use crate::ops::{flow, graph_runs, graphs};
-use crate::server::body::{self, Key, Query};
+use crate::server::body::{self, Key, Keyed, Path, Query};
 use crate::server::desk::Desk;
 use crate::server::failure::Failure;
 
@@ -277,6 +277,9 @@ fn to_status(desk: &Desk<'_>, run: RunId, status: RunStatus, from: Option<String
         }
     };
     crate::ops::inside::persons_only("changing a run")?;
+    if engine.has_carried_out(run).map_err(crate::ops::error::Error::from)? {
+        return Ok(());
+    }
     engine.grant(run, &wish).map_err(crate::ops::error::Error::from)?;
     Ok(())
 }
@@ -284,7 +287,7 @@ fn to_status(desk: &Desk<'_>, run: RunId, status: RunStatus, from: Option<String
 async fn act(
     shared: At,
     id: String,
-    key: Option<String>,
+    key: Option<Keyed>,
     (status, from): (RunStatus, Option<String>),
 ) -> Answer {
     answer(shared.0, key, move |desk| {

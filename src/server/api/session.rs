@@ -31,7 +31,7 @@ fn cookie(shared: &Shared, value: &str, seconds: i64) -> String {
 
 /// Begin a session in a browser
 #[utoipa::path(post, path = "/api/session", request_body = Begin,
-    responses((status = 200, description = "the session's cookie is set", body = shapes::Done)))]
+    responses((status = 200, description = "the session's cookie is set; each request sends `key` as the header `Aynig-Key`, `/ws` as the subprotocol `aynig.KEY`", body = shapes::Begun)))]
 pub(super) async fn begin(
     State(shared): State<Arc<Shared>>,
     ends: Option<Extension<guard::Peer>>,
@@ -45,8 +45,8 @@ pub(super) async fn begin(
         shared.door.leave(&session);
         return Err(refused);
     }
-    let headers = [(header::SET_COOKIE, cookie(&shared, &session, SESSION))];
-    Ok((headers, Json(json!({ "ok": true }))).into_response())
+    let headers = [(header::SET_COOKIE, cookie(&shared, &session.cookie, SESSION))];
+    Ok((headers, Json(json!({ "ok": true, "key": session.key }))).into_response())
 }
 
 /// End the session of this browser
@@ -54,7 +54,7 @@ pub(super) async fn begin(
     responses((status = 200, description = "it is ended", body = shapes::Done)))]
 pub(super) async fn end(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
     if let Some(session) = guard::session(&headers, &shared.door.cookie) {
-        shared.door.leave(session);
+        shared.door.leave(&session);
     }
     ([(header::SET_COOKIE, cookie(&shared, "", 0))], Json(json!({ "ok": true }))).into_response()
 }

@@ -220,6 +220,14 @@ pub(super) struct DeletedNode {
     node_id: String,
 }
 
+/// A session has begun.
+#[derive(ToSchema)]
+pub(super) struct Begun {
+    ok: bool,
+    /// Its second secret, besides the cookie
+    key: String,
+}
+
 /// It was done.
 #[derive(ToSchema)]
 pub(super) struct Done {

@@ -1,12 +1,13 @@
 //! Texts of roles. They are files of the repository, so nothing is written here.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::json;
 
 use super::{Answer, At, Fault, answer, shapes};
 use crate::ops::flow;
 use crate::ops::templates::{self, Source};
+use crate::server::body::Path;
 use crate::server::failure::Failure;
 
 /// List the texts of roles

@@ -1,6 +1,6 @@
 //! The work of a run: its changes, putting it back, and publishing it.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
@@ -16,7 +16,7 @@ use crate::ops::publish::{self, Asked};
 use crate::ops::target::branch_name;
 use crate::ops::view::published::PublishedView;
 use crate::ops::{runs as all, workspace};
-use crate::server::body::{Json, Query};
+use crate::server::body::{Json, Path, Query};
 use crate::server::desk::Desk;
 use crate::server::failure::Failure;
 

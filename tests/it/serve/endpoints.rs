@@ -172,6 +172,7 @@ fn requests_that_cannot_be_are_refused_with_the_field_and_the_next_step() {
         ("GET", "/api/fs/list?path=/etc", "", (403, "outside"), "path"),
         ("GET", "/api/fs/list?path=/nope/../etc", "", (403, "outside"), "path"),
         ("GET", "/api/templates/..%2F..%2Fetc", "", (422, "invalid"), "name"),
+        ("GET", "/api/runs/%ff%fe", "", (400, "malformed"), ""),
         ("PUT", "/api/templates/x", r#"{"content":"y"}"#, (403, "read_only"), ""),
     ] {
         let answer = server.ask(method, path, body);
@@ -223,6 +224,13 @@ fn a_request_with_a_key_is_carried_out_once() {
     }
     let state = server.get(&format!("/api/runs/{run}")).ok();
     assert_eq!(state["run"]["nodes"][&first]["inboxCount"], 4, "each key counts once");
+    let other = format!(r#"{{"nodeId":"{first}","content":"Another."}}"#);
+    for (path, key, body) in [("chat", "3", &*other), ("nodes", "3", node), ("chat", "2", &*chat)] {
+        assert_eq!(post(path, key, body).refused(), (409, "key_reused".to_owned()), "{path} {key}");
+    }
+    assert_eq!(post("pause", "8", "").ok()["run"]["status"], "paused");
+    assert_eq!(post("resume", "8", "").refused().1, "key_reused");
+    assert_eq!(post("chat", "3", &chat).ok(), sent, "it is known as before");
     assert_eq!(post("chat", &"x".repeat(201), &chat).refused().0, 400);
     let headers = [bearer.as_str(), "Content-Type: application/json", "Idempotency-Key: 4"];
     let both = r#"{"patch":{"mode":"AUTO","status":"paused"}}"#;

@@ -70,8 +70,13 @@ fn a_link_begins_one_session_that_outlives_the_server() {
     }
     assert_eq!(begin(&server, &server.link).refused(), (401, "no_link".to_owned()), "it was used");
     let cookie = format!("Cookie: {}", cookie.split(';').next().expect("a value"));
-    assert_eq!(server.with("GET", "/api/runs", &[&cookie], "").status, 200);
-    let cross = server.with("POST", "/api/runs", &[&cookie, JSON, "Origin: http://evil.example"], "{}");
+    let key = format!("Aynig-Key: {}", begun.json()["key"].as_str().expect("a key"));
+    let get = |server: &Server, headers: &[&str]| server.with("GET", "/api/runs", headers, "").status;
+    assert_eq!(get(&server, &[&cookie, &key]), 200);
+    for half in [&[&*cookie][..], &[&*key], &[&*cookie, "Aynig-Key: x"], &[&*cookie, "Aynig-Key:"]] {
+        assert_eq!(get(&server, half), 401, "{half:?}");
+    }
+    let cross = server.with("POST", "/api/runs", &[&cookie, &key, JSON, "Origin: http://evil.example"], "{}");
     assert_eq!(cross.refused(), (403, "cross_site".to_owned()));
     let link = out(&repo.aynig_ok(["serve", "--url"]));
     let (_, another) = link.trim().split_once("/#t=").expect("a link");
@@ -79,9 +84,10 @@ fn a_link_begins_one_session_that_outlives_the_server() {
     let host = server.host.clone();
     server.kill();
     let server = Server::at(&repo, &host);
-    assert_eq!(server.with("GET", "/api/runs", &[&cookie], "").status, 200, "the session is known again");
-    assert_eq!(server.with("DELETE", "/api/session", &[&cookie], "").status, 200);
-    assert_eq!(server.with("GET", "/api/runs", &[&cookie], "").status, 401);
+    assert_eq!(get(&server, &[&cookie, &key]), 200, "the session is known again");
+    assert_eq!(server.with("DELETE", "/api/session", &[&cookie], "").status, 401);
+    assert_eq!(server.with("DELETE", "/api/session", &[&cookie, &key], "").status, 200);
+    assert_eq!(get(&server, &[&cookie, &key]), 401);
     assert!(!err(&repo.aynig_ok(["doctor"])).contains(&server.token));
 }
 

@@ -1,5 +1,6 @@
 // Calls of the REST interface.
 import { signal } from "@preact/signals";
+import { parse } from "./json.js";
 
 /** Whether the server knows this browser: `checking`, `open` or `closed`. */
 export const session = signal("checking");
@@ -13,22 +14,32 @@ export class Problem extends Error {
   }
 }
 
+const KEY = "aynig.key";
+
+/** The second secret of this browser's session. No page of another port can read it, whatever cookies it gets. */
+export const key = () => localStorage.getItem(KEY) ?? "";
+
 const AWAY = "The server does not answer. It may have been stopped.";
+
+async function asked(method, path, body) {
+  try {
+    const answer = await fetch(`/api/${path}`, { method, credentials: "same-origin",
+      headers: { "Content-Type": "application/json", "Aynig-Key": key() },
+      ...(body !== undefined && { body: JSON.stringify(body) }) });
+    if (answer.status === 401) session.value = "closed";
+    return answer;
+  } catch {
+    throw new Problem(AWAY, { code: "away", hint: "Start it again: aynig serve" });
+  }
+}
 
 /**
  * @param {string} method @param {string} path below /api/ @param {any} [body]
  * @returns {Promise<any>} the JSON of the answer
  */
 export async function call(method, path, body) {
-  let answer;
-  try {
-    answer = await fetch(`/api/${path}`, { method, credentials: "same-origin",
-      headers: { "Content-Type": "application/json" }, ...(body !== undefined && { body: JSON.stringify(body) }) });
-  } catch {
-    throw new Problem(AWAY, { code: "away", hint: "Start it again: aynig serve" });
-  }
-  if (answer.status === 401) session.value = "closed";
-  const json = await answer.json().catch(() => null);
+  const answer = await asked(method, path, body);
+  const json = await answer.text().then(parse).catch(() => null);
   if (answer.ok && json !== null) return json;
   const { error, code, hint } = json ?? {};
   throw new Problem(error ?? `The server answered with the status ${answer.status}.`, { code, hint, status: answer.status });
@@ -50,6 +61,13 @@ export const api = {
   diff: (id, fields) => call("GET", `${of(id)}/diff${query(fields)}`),
   artifact: (id, artifact) => call("GET", `${of(id)}/artifacts/${encodeURIComponent(artifact)}`),
   approvals: () => call("GET", "approvals"),
+  /** The bytes of an artifact: a link could not send the key. */
+  async bytes(id, artifact) {
+    const path = `${of(id)}/artifacts/${encodeURIComponent(artifact)}`;
+    const answer = await asked("GET", `${path}?raw=1`);
+    // An error is JSON.
+    return answer.ok ? answer.blob() : call("GET", path);
+  },
   status: () => call("GET", "status"),
   top: () => call("GET", "fs/list"),
   log: (branch) => call("GET", `log${query({ branch })}`),
@@ -75,13 +93,13 @@ export const api = {
     call("POST", `approvals/${encodeURIComponent(id)}/resolve`, { resolution, runId, ...(always && { always }) }),
 };
 
-/** Exchanges the one-time token of the address for a cookie, and clears the address. */
+/** Exchanges the one-time token of the address for a cookie and a key, and clears the address. */
 export async function openSession() {
   const token = /^#t=([\w.-]+)$/.exec(location.hash)?.[1];
   if (token) {
     history.replaceState(null, "", location.pathname + location.search);
-    // A token that was used before is no harm while the cookie is good.
-    await call("POST", "session", { token }).catch(() => {});
+    // A token that was used before is no harm while the session is good.
+    await call("POST", "session", { token }).then((begun) => localStorage.setItem(KEY, begun.key), () => {});
   }
   session.value = "checking";
   await api.runs({ limit: 1 }).then(() => (session.value = "open"), (problem) => {

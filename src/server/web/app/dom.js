@@ -24,4 +24,11 @@ const ALLOWED = {
 /** HTML of a library, cleaned, as a property of an element. */
 export const safe = (text) => ({ dangerouslySetInnerHTML: { __html: DOMPurify.sanitize(text, ALLOWED) } });
 
+/** Saves bytes as a file. */
+export function save(bytes, name) {
+  const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(bytes), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
 export const layoutWorker = () => new Worker(policy.createScriptURL(WORKER), { type: "module" });

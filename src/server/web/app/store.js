@@ -1,6 +1,6 @@
 // What the page knows, as signals, and how it comes to know it.
 import { batch, computed, effect, signal } from "@preact/signals";
-import { api, openSession, session } from "./api.js";
+import { api, key, openSession, session } from "./api.js";
 import { route } from "./route.js";
 import { begin, fold, replay } from "./state.js";
 import { isDue } from "./status.js";
@@ -99,7 +99,7 @@ const stream = new Stream({
     if (connection.value.state !== state) connection.value = { state, since: Date.now() };
     if (state === "stale") caught(api.approvals());
   },
-});
+}, { key });
 
 export const reconnect = () => stream.retry();
 

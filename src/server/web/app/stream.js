@@ -1,5 +1,7 @@
 // The one WebSocket of this tab: it resumes by itself, for ever, without a gap or a double.
 
+import { parse } from "./json.js";
+
 /** @typedef {{runId?: string, after?: number, journal?: string, types?: string}} Place */
 /**
  * @typedef {object} Listener
@@ -19,13 +21,15 @@ export function patience(attempt, random = Math.random()) {
 }
 
 export class Stream {
-  /** @param {Listener} listener @param {{Socket?: any, base?: string, soon?: (work: () => void) => void}} [outside] */
-  constructor(listener, { Socket = globalThis.WebSocket, base, soon } = {}) {
+  /** @param {Listener} listener
+   * @param {{Socket?: any, base?: string, key?: () => string, soon?: (work: () => void) => void}} [outside] */
+  constructor(listener, { Socket = globalThis.WebSocket, base, key, soon } = {}) {
     this.listener = listener;
     this.Socket = Socket;
     this.base = base ?? location.origin.replace(/^http/, "ws");
     // A hidden page gets no animation frames.
     this.soon = soon ?? ((work) => (document.hidden ? setTimeout(work, 200) : requestAnimationFrame(work)));
+    this.key = key ?? (() => "");
     this.attempt = 0;
     this.waiting = [];
   }
@@ -57,12 +61,13 @@ export class Stream {
   connect() {
     const { runId, after, journal, types } = this.place;
     const fields = Object.entries({ runId, after, journal, types }).filter(([, value]) => value !== undefined);
-    const socket = new this.Socket(`${this.base}/ws?${new URLSearchParams(fields.map(([key, value]) => [key, String(value)]))}`);
+    const query = new URLSearchParams(fields.map(([name, value]) => [name, String(value)]));
+    const socket = new this.Socket(`${this.base}/ws?${query}`, [`aynig.${this.key()}`]);
     this.socket = socket;
     this.isLive = false;
     this.listener.state(this.attempt ? "stale" : "connecting");
     const isOurs = () => this.socket === socket;
-    socket.onmessage = ({ data }) => isOurs() && this.read(JSON.parse(data));
+    socket.onmessage = ({ data }) => isOurs() && this.read(parse(data));
     socket.onclose = ({ code }) => isOurs() && this.closed(code);
   }
 

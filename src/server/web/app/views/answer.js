@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { api } from "../api.js";
 import { command } from "../commands.js";
 import { html } from "../dom.js";
+import { parse } from "../json.js";
 import { Command, Copy, Fault } from "../parts.js";
 import { cut, isGate, visible } from "../requests.js";
 
@@ -91,7 +92,7 @@ const focusOnce = (element) => {
 
 function parsed(text) {
   try {
-    const value = JSON.parse(text);
+    const value = parse(text);
     return value && typeof value === "object" && !Array.isArray(value) ? value : null;
   } catch {
     return null;

@@ -2,9 +2,9 @@
 import { useState } from "preact/hooks";
 import { api } from "../api.js";
 import { command } from "../commands.js";
-import { html } from "../dom.js";
+import { html, save } from "../dom.js";
 import { bytes, duration, moment, plural } from "../format.js";
-import { Age, Command, Empty, Fault, Loading, Said, Status, Tabs, Title, useFetched } from "../parts.js";
+import { Act, Age, Command, Empty, Fault, Loading, Said, Status, Tabs, Title, useFetched } from "../parts.js";
 import { nodePath, route, runPath } from "../route.js";
 import { branches, now, view } from "../store.js";
 import { handedBack, isDue, nodeLacksRunner, openOf, statusOf, whyIdle } from "../status.js";
@@ -109,7 +109,7 @@ function Artifact({ one, isOpen = false }) {
   return html`<details open=${open} onToggle=${(event) => toggle(event.target.open)}>
     <summary><b>${one.name}</b> <span class="badge">${one.kind}</span> <span class="muted small">
     ${bytes(one.size ?? 0)}</span></summary>
-    <p class="row"><a class="button" href="/api/runs/${run.id}/artifacts/${one.id}?raw=1" download=${one.name}>Download</a>
+    <p class="row"><${Act} act=${async () => save(await api.bytes(run.id, one.id), one.name)}>Download</${Act}>
       <${Command} line=${command.artifact(run, one)} /></p>
     ${open && (one.available === false ? html`<p class="muted">Its content is on the host ${one.host} alone.</p>`
       : html`<${Content} one=${one} />`)}</details>`;
