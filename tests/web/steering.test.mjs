@@ -282,7 +282,7 @@ check("after a cut nothing is missing, and nothing is there twice", async () => 
   await say("before the cut");
   await said("before the cut").waitFor();
   bench.wire.cut();
-  await page.getByText(/stale since/).waitFor();
+  await page.getByText(/stale for/).waitFor();
   for (let count = 1; count <= 5; count += 1) await say(`while it was away ${count}`);
   await page.waitForTimeout(1_500);
   assert.equal(await said("while it was away").count(), 0, "it is cut");

@@ -94,6 +94,7 @@ fn branches(process: &Process, asked: Option<&Path>) -> Result<Exit, Error> {
         ("cat .aynig/command/stalled", "how it found its way back"),
         ("git diff main feature/count", "what came of it"),
         ("aynig demo --flow", "the same for an agent, with tests, a planner and your approval"),
+        ("aynig demo --orchestration", "two agents, your approval, and a page (`aynig serve`)"),
     ];
     let lines = lines.map(|(line, what)| (line.to_owned(), what));
     next_steps(&place, &process.program, &lines).iter().for_each(|line| ui::answer(line));

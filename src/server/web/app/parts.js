@@ -83,6 +83,23 @@ export function Said({ text = "" }) {
   return parts.map((part, index) => (index % 2 ? html`<code>${part}</code>` : part));
 }
 
+/**
+ * A text that a person writes. It stays in this tab until it is sent, also over a reload.
+ * @param {string} name what it is about
+ * @returns {[string, (text: string) => void, () => void]} the text, and what changes and forgets it
+ */
+export function useDraft(name) {
+  const key = `aynig.draft.${name}`;
+  const [text, set] = useState("");
+  useEffect(() => set(sessionStorage.getItem(key) ?? ""), [key]);
+  const keep = (changed) => {
+    set(changed);
+    if (changed) sessionStorage.setItem(key, changed);
+    else sessionStorage.removeItem(key);
+  };
+  return [text, keep, () => keep("")];
+}
+
 /** What went wrong, and what to do. */
 export function Fault({ error }) {
   return html`<div class="fault" role="alert"><strong>${error.message}</strong>

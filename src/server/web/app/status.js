@@ -20,7 +20,8 @@ export function summaryOf(view) {
       nodes: nodes.length,
       running: count((node) => statusOf(view, node) === "running"),
       failed: count((node) => node.status === "failed"),
-      unread: nodes.reduce((sum, node) => sum + (node.inboxCount ?? 0), 0),
+      unread: nodes.reduce((sum, node) => sum + (node.hold ? 0 : node.inboxCount ?? 0), 0),
+      held: count((node) => node.hold && node.inboxCount > 0),
     },
   };
 }
@@ -36,7 +37,10 @@ export function wordOf(run) {
     return { word: "failed", why: run.termination ?? "it cannot go on" };
   }
   if (status === "completed") return { word: "finished", why: verdict ? verdict.replace("_", " ") : "completed" };
-  if (status === "stopped") return { word: "finished", why: "stopped by a person" };
+  if (status === "stopped") {
+    const isUndone = run.kind === "flow" && run.termination === "completed";
+    return { word: "finished", why: isUndone ? "its work was put back" : "stopped by a person" };
+  }
   if (openApprovals) return { word: "needs you", why: plural(openApprovals, "request waits", "requests wait") };
   if (status === "paused") {
     if (run.halted === "stalled") return { word: "needs you", why: "paused: it gets nowhere" };
@@ -48,6 +52,9 @@ export function wordOf(run) {
   if (counts.failed) return { word: "needs you", why: `${plural(counts.failed, "node has", "nodes have")} failed` };
   if (status === "queued") return { word: "waiting", why: "not begun" };
   if (counts.unread) return { word: "waiting", why: `for a runner: ${plural(counts.unread, "message")} unread` };
+  if (counts.held) {
+    return { word: "waiting", why: `for you: ${plural(counts.held, "node was", "nodes were")} stopped or interrupted` };
+  }
   return { word: "waiting", why: run.kind === "flow" ? "for a runner" : "for a message" };
 }
 
@@ -90,7 +97,8 @@ function hindrance(view, node, now) {
   const { run } = view;
   if (hasEnded(run)) return `The run has ended: ${run.status}.`;
   const open = openOf(view, node.id);
-  if (open.length) return waitsForAnswer(open.map((one) => one.tool.name));
+  const isStopped = node.hold === "stopped" ? ". A person stopped it, too: Start lets it go on" : "";
+  if (open.length) return waitsForAnswer(open.map((one) => one.tool.name)) + isStopped;
   if (node.status === "failed") return `Its turns failed: ${node.summary
     || "no reason was given"}. A message or Start lets it try again.`;
   if (run.status === "paused") return run.halted ? `The run is paused. ${haltedLine(run)}` : "The run is paused by a person.";

@@ -4,7 +4,7 @@ import { api } from "../api.js";
 import { command } from "../commands.js";
 import { html } from "../dom.js";
 import { parse } from "../json.js";
-import { Command, Copy, Fault } from "../parts.js";
+import { Command, Copy, Fault, useDraft } from "../parts.js";
 import { cut, isGate, visible } from "../requests.js";
 
 /** What calls are approved from now on, and in words. @type {[string, (name: string) => string][]} */
@@ -18,7 +18,7 @@ const NO = { gate: ["Reject", "Rejected."], tool: ["Deny", "Denied."] };
  *   onAnswered: (words: string, isOver: boolean) => void}} props doing: the form that is open; isOver: nobody else is asked
  */
 export function Answer({ one, doing, begin, onSend, onAnswered }) {
-  const [reason, setReason] = useState("");
+  const [reason, setReason, forget] = useDraft(`reason.${one.approvalId}`);
   const [text, setText] = useState(() => visible(JSON.stringify(one.tool.args, null, 2), true));
   const [state, set] = useState({ busy: false, error: null });
   const gate = isGate(one);
@@ -30,6 +30,7 @@ export function Answer({ one, doing, begin, onSend, onAnswered }) {
     await api.resolve(one.approvalId, resolution, one.runId, always).then((answer) => {
       set({ busy: false, error: null });
       begin("");
+      forget();
       const isOver = Boolean(answer.resolution);
       onAnswered(isOver ? words : "Approved. More people have to approve it.", isOver);
     }, (error) => {
@@ -56,7 +57,7 @@ export function Answer({ one, doing, begin, onSend, onAnswered }) {
       role="status">Press <kbd>a</kbd> or <kbd>Enter</kbd> to approve, or <kbd>k</kbd> or <kbd>j</kbd> to leave it.</p>`}
     ${doing === "deny"
       && html`<form onSubmit=${(event) => { event.preventDefault(); send(said, { status: "denied", reason }); }}>
-      <label class="field"><span>Reason (required; the agent reads it)</span>
+      <label class="field"><span>Reason (required; ${gate ? "the flow keeps it" : "the agent reads it"})</span>
         <textarea rows="2" required value=${reason} onInput=${(event) => setReason(event.target.value)}
           ref=${focusOnce}></textarea></label>
       <button class="danger" disabled=${state.busy || !reason.trim()}>${no}</button>

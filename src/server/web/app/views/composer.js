@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api.js";
 import { command } from "../commands.js";
 import { html } from "../dom.js";
-import { Act, Command } from "../parts.js";
+import { Act, Command, useDraft } from "../parts.js";
 import { route } from "../route.js";
 import { branches, loadBranches, now, view } from "../store.js";
 import { handedBack, hasEnded, isDue, nodeLacksRunner, statusOf } from "../status.js";
@@ -13,7 +13,7 @@ const LONGEST = 64 * 1024;
 
 export function Composer({ node }) {
   const { run } = view.value;
-  const [text, set] = useState("");
+  const [text, set, forget] = useDraft(`message.${node.id}`);
   const box = useRef(null);
   useEffect(() => { if (route.peek().hash === "write") box.current?.focus(); }, []);
   const [sent, tell] = useState(false);
@@ -23,7 +23,7 @@ export function Composer({ node }) {
   const tooLong = new TextEncoder().encode(text).length > LONGEST;
   const send = (interrupt) => () => api.chat(run.id, { nodeId: node.id, content: text, interrupt });
   const done = () => {
-    set("");
+    forget();
     tell(true);
     loadBranches();
   };

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { api } from "../api.js";
 import { command } from "../commands.js";
 import { html } from "../dom.js";
-import { cost, duration, tokens } from "../format.js";
+import { cost, duration, plural, tokens } from "../format.js";
 import { Act, Age, Copy, Field } from "../parts.js";
 import { go, nodePath, runPath } from "../route.js";
 import { view } from "../store.js";
@@ -25,7 +25,7 @@ function managesOf({ capabilities: { edgeManagement }, permissions }) {
 function usedOf({ usage, spent }) {
   const parts = [`${tokens(usage?.totalTokens)} tokens`];
   if (usage?.costUsd !== undefined) parts.push(cost(usage.costUsd));
-  if (spent) parts.push(`${spent.turns} turns`, duration(spent.wallMillis / 1000));
+  if (spent) parts.push(plural(spent.turns, "turn"), duration(spent.wallMillis / 1000));
   return parts.join(", ");
 }
 

@@ -2,7 +2,7 @@
 import { Component } from "preact";
 import { html } from "../dom.js";
 import { session } from "../api.js";
-import { ago } from "../format.js";
+import { duration } from "../format.js";
 import { announcement } from "../notices.js";
 import { Command, Copy, Empty, Fault, Loading, Title } from "../parts.js";
 import { theme } from "../prefs.js";
@@ -86,7 +86,7 @@ function Connection() {
     <i class="dot" aria-hidden="true"></i>live</span>`;
   if (state === "connecting") return html`<span class="connection">connecting…</span>`;
   return html`<span class="connection stale"
-    role="status">stale since ${ago(new Date(since).toISOString(), now.value).replace(" ago", "")}
+    role="status">stale for ${duration(Math.max(0, now.value - since) / 1000)}
     <button type="button" class="quiet" onClick=${reconnect}>Reconnect</button></span>`;
 }
 
