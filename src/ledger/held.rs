@@ -3,13 +3,17 @@
 //!
 //! Invariant: nothing is asked; what was last fetched counts.
 
-use super::archive::archived;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::archive::{all_archived, archived};
 use super::error::LedgerError;
 use super::place::Place;
 use super::planted::{in_archive, on_ledger};
+use super::runs;
 use super::set_back::{self, fetched_ref};
 use super::tip::{Tip, ledger_ref};
-use crate::contract::ids::RemoteName;
+use crate::contract::ids::{CommitId, RemoteName};
+use crate::contract::layout::FETCHED_RUNS;
 use crate::git::Repo;
 use crate::model::ids::RunId;
 
@@ -22,6 +26,28 @@ pub struct Held {
     pub words: String,
     /// The commands that help.
     pub next: Vec<String>,
+}
+
+/// The runs that are held here, with the newest commits of their ledgers. Of the others no ref is read by itself: a run
+/// is held only if it is in the archive too, or what was last fetched is another commit.
+///
+/// # Errors
+/// [`LedgerError`] if refs cannot be read.
+pub fn all(repo: &Repo) -> Result<Vec<(RunId, CommitId, Held)>, LedgerError> {
+    let archived: BTreeSet<RunId> = all_archived(repo)?.into_iter().map(|archived| archived.run).collect();
+    let mut fetched: BTreeMap<RunId, Vec<CommitId>> = BTreeMap::new();
+    for remote in repo.remote_names() {
+        for tip in repo.tips(&format!("{FETCHED_RUNS}{remote}/"))? {
+            if let (Some(run), Ok(there)) = (RunId::parse(&tip.branch.to_string()), tip.target) {
+                fetched.entry(run).or_default().push(there);
+            }
+        }
+    }
+    let may_be = |(run, here): &(RunId, CommitId)| {
+        archived.contains(run) || fetched.get(run).is_some_and(|all| all.iter().any(|there| there != here))
+    };
+    let runs = runs::all(repo)?.into_iter().filter(may_be);
+    Ok(runs.filter_map(|(run, here)| Some((run, here, held(repo, run).ok()??))).collect())
 }
 
 /// Why a run is held here, by what was last fetched.

@@ -93,10 +93,10 @@ impl Tip {
         wanted: impl Fn(&Entry) -> bool,
     ) -> Result<Self, LedgerError> {
         let damaged = |why: String| LedgerError::Damaged { run, commit, why };
-        if is_of_a_step(repo, commit)? {
+        let (committer, tree) = repo.committed(commit)?;
+        if is_of_a_workspace(&committer) {
             return Err(damaged(BY_A_STEP.to_owned()));
         }
-        let tree = repo.commit(commit)?.tree;
         let blobs =
             repo.blobs_outside(tree, MAX_FILES, skipped).map_err(|error| damaged(error.to_string()))?;
         let read = |blob: &Blob| repo.read_blob(blob, MAX_FILE).map_err(|error| damaged(error.to_string()));

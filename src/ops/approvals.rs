@@ -6,16 +6,17 @@ use serde_json::{Map, Value};
 use crate::engine::Engine;
 use crate::engine::graph::answers::signature;
 use crate::git::Repo;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Tip};
 use crate::model::approval::{Always, Answer, Approval, Resolution, Tool};
 use crate::model::by::Signature;
 use crate::model::decide::{Command, Decided};
 use crate::model::ids::{ApprovalId, RunId, Slug};
 use crate::model::run::RunKind;
+use crate::model::state::State;
 
 use super::error::{Error, Kind};
 use super::inside::persons_only;
-use super::runs;
+use super::runs::known::Known;
 
 /// A request.
 #[derive(Debug)]
@@ -51,28 +52,29 @@ pub enum Which {
 
 /// The requests of all graphs, the oldest first. Runs that cannot be read are left out.
 pub fn list(repo: &Repo, which: Which) -> Result<Vec<Asked>, Error> {
-    collect(repo, which, &[RunKind::Graph])
+    collect(repo, &mut Known::default(), which, &[RunKind::Graph])
 }
 
 /// The open requests of graphs and the open gates of flows, the oldest first.
-pub fn waiting(repo: &Repo) -> Result<Vec<Asked>, Error> {
-    collect(repo, Which::Open, &[RunKind::Graph, RunKind::Flow])
+pub fn waiting(repo: &Repo, known: &mut Known) -> Result<Vec<Asked>, Error> {
+    collect(repo, known, Which::Open, &[RunKind::Graph, RunKind::Flow])
 }
 
-fn collect(repo: &Repo, which: Which, kinds: &[RunKind]) -> Result<Vec<Asked>, Error> {
+fn collect(repo: &Repo, known: &mut Known, which: Which, kinds: &[RunKind]) -> Result<Vec<Asked>, Error> {
+    let is_meant = |state: &State, one: &Approval| match which {
+        Which::Open => one.is_open() && !state.run.status.is_ended(),
+        Which::All => true,
+        Which::Grants => one.always.is_some(),
+    };
     let mut found = Vec::new();
-    for listed in runs::list(repo)? {
-        let Some(kind) = listed.run.as_ref().ok().map(|run| run.kind).filter(|kind| kinds.contains(kind))
-        else {
+    for Tip { state, .. } in known.ledgers(repo)?.filter(|tip| kinds.contains(&tip.state.run.kind)) {
+        if !state.approvals.values().any(|one| is_meant(state, one)) {
             continue;
-        };
-        let ledger = Ledger::open(repo, listed.id)?;
+        }
+        let (id, kind) = (state.run.id, state.run.kind);
+        let ledger = Ledger::open(repo, id)?;
         let state = &ledger.tip().state;
-        let is_meant = |one: &&Approval| match which {
-            Which::Open => one.is_open() && !state.run.status.is_ended(),
-            Which::All => true,
-            Which::Grants => one.always.is_some(),
-        };
+        let is_meant = |one: &&Approval| is_meant(state, one);
         for approval in state.approvals.values().filter(is_meant) {
             let node = state.nodes.get(&approval.node_id);
             let workspace = match kind {
@@ -80,7 +82,7 @@ fn collect(repo: &Repo, which: Which, kinds: &[RunKind]) -> Result<Vec<Asked>, E
                 RunKind::Flow => state.workspaces.values().next(),
             };
             found.push(Asked {
-                run: listed.id,
+                run: id,
                 kind,
                 slug: state.run.slug.clone(),
                 label: state.run.label.clone(),
@@ -154,7 +156,7 @@ pub fn find(repo: &Repo, named: &str) -> Result<Asked, Error> {
 
 /// Finds a request of a graph or a gate of a flow by its id, or by the beginning of it.
 pub fn find_any(repo: &Repo, named: &str) -> Result<Asked, Error> {
-    meant(collect(repo, Which::All, &[RunKind::Graph, RunKind::Flow])?, named)
+    meant(collect(repo, &mut Known::default(), Which::All, &[RunKind::Graph, RunKind::Flow])?, named)
 }
 
 fn meant(all: Vec<Asked>, named: &str) -> Result<Asked, Error> {

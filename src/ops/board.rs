@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::git::Repo;
-use crate::ledger::Tip;
 use crate::model::ids::{RunId, Slug};
 use crate::model::node::NodeStatus;
 use crate::model::run::{GlobalMode, Mode, RunKind, RunStatus, Usage, Verdict};
@@ -12,7 +11,7 @@ use crate::model::time::Timestamp;
 use crate::model::trace::Halted;
 
 use super::error::Error;
-use super::runs::{self, live};
+use super::runs::known::Known;
 
 /// The status of a run in five words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,30 +85,30 @@ pub struct Counts {
     pub running: usize,
     /// Those that failed.
     pub failed: usize,
-    /// The items that they have not read.
+    /// The items that they have not read, without those of nodes that a person holds.
     pub unread: u64,
+    /// Those that a person holds, and that have something to read.
+    pub held: usize,
 }
 
 impl Counts {
     fn of(state: &State) -> Self {
         let with = |status| state.nodes.values().filter(|node| node.status == status).count();
+        let free = || state.nodes.values().filter(|node| node.hold.is_none());
+        let held = state.nodes.values().filter(|node| node.hold.is_some());
         Self {
             nodes: state.nodes.len(),
             running: with(NodeStatus::Running),
             failed: with(NodeStatus::Failed),
-            unread: state.nodes.values().map(|node| node.inbox_count).sum(),
+            unread: free().map(|node| node.inbox_count).sum(),
+            held: held.filter(|node| node.inbox_count > 0).count(),
         }
     }
 }
 
 /// All runs, the one that changed last first. Those that cannot be read are left out.
-pub fn glances(repo: &Repo) -> Result<Vec<Glance>, Error> {
-    let mut all = Vec::new();
-    for listed in runs::list(repo)?.into_iter().filter(|listed| listed.run.is_ok()) {
-        let mut state = Tip::read(repo, listed.id, listed.head)?.state;
-        live::overlay(repo, &mut state);
-        all.push(glance(&state));
-    }
+pub fn glances(repo: &Repo, known: &mut Known) -> Result<Vec<Glance>, Error> {
+    let mut all: Vec<Glance> = known.states(repo)?.iter().map(|state| glance(state)).collect();
     all.sort_by_key(|one| std::cmp::Reverse((one.updated_at, one.id)));
     Ok(all)
 }

@@ -28,7 +28,7 @@ mod stream;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{broadcast, watch};
 
@@ -40,6 +40,7 @@ use crate::ops::app::App;
 use crate::ops::error::Error;
 use crate::ops::feed::News;
 use crate::ops::inside::persons_only;
+use crate::ops::runs::known::Known;
 use crate::stop::Stop;
 
 pub use api::document;
@@ -73,9 +74,16 @@ struct Shared {
     address: SocketAddr,
     door: door::Door,
     news: broadcast::Sender<News>,
+    /// The runs as they were read last.
+    known: Mutex<Known>,
 }
 
 impl Shared {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        // What was read of a commit holds, also after a panic beside it.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn is_remote(&self) -> bool {
         !self.address.ip().is_loopback()
     }
@@ -144,7 +152,7 @@ pub fn open(app: App, options: Options) -> Result<Server, Error> {
     fsutil::replace_private(&file, &text).map_err(because)?;
     fsutil::replace_private(&newest(&directory), &text).map_err(because)?;
     let (news, _) = broadcast::channel(BEHIND);
-    let shared = Arc::new(Shared { app, options, address, door, news });
+    let shared = Arc::new(Shared { app, options, address, door, news, known: Mutex::default() });
     Ok(Server { shared, listener, card, file })
 }
 

@@ -66,6 +66,12 @@ pub(crate) fn answer(line: &str) {
     answer_by(|| writeln!(anstream::stdout().lock(), "{line}"));
 }
 
+/// Prints lines of the answer at once: each line by itself takes as long as its making.
+pub(crate) fn answer_lines(lines: impl IntoIterator<Item = impl std::fmt::Display>) {
+    let text: String = lines.into_iter().map(|line| format!("{line}\n")).collect();
+    answer_by(|| write!(anstream::stdout().lock(), "{text}"));
+}
+
 /// Prints bytes of the answer unchanged. Returns whether the reader is still there.
 pub(crate) fn answer_bytes(bytes: &[u8]) -> bool {
     answer_by(|| io::stdout().lock().write_all(bytes))

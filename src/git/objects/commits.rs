@@ -183,8 +183,13 @@ impl Repo {
 
     /// The address of a commit's committer.
     pub(crate) fn committer(&self, id: CommitId) -> Result<BString, CommitError> {
-        self.decoded(id, |_, commit| {
-            commit.committer().map(|who| who.email.trim().into()).unwrap_or_default()
+        self.committed(id).map(|(address, _)| address)
+    }
+
+    /// The address of a commit's committer, and its tree.
+    pub(crate) fn committed(&self, id: CommitId) -> Result<(BString, CommitId), CommitError> {
+        self.decoded(id, |stored, commit| {
+            (commit.committer().map(|who| who.email.trim().into()).unwrap_or_default(), stored.tree)
         })
     }
 

@@ -152,8 +152,7 @@ pub fn moved(repo: &Repo, authority: &Authority) -> Result<Option<(String, Strin
 /// The flow runs that have not ended and are held here: why, and what to type.
 pub fn held(repo: &Repo) -> Result<Vec<(String, String)>, Error> {
     let mut found = Vec::new();
-    for (id, head) in ledgers::all(repo)? {
-        let Ok(Some(held)) = held::held(repo, id) else { continue };
+    for (id, head, held) in held::all(repo)? {
         let run = Tip::read_run(repo, id, head)?.state.run;
         if run.kind == RunKind::Flow && !run.status.is_ended() {
             found.push((held.words, held.next.join("; ")));

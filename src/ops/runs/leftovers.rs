@@ -37,9 +37,9 @@ pub struct Condition {
 /// Looks at all runs. Nothing is changed.
 pub fn condition(repo: &Repo) -> Result<Condition, Error> {
     let mut condition = Condition::default();
+    condition.held = held::all(repo)?.into_iter().map(|(_, _, held)| held).collect();
     for (run, head) in runs::all(repo)? {
         condition.count += 1;
-        condition.held.extend(held::held(repo, run).ok().flatten());
         match Tip::read_run(repo, run, head) {
             Err(LedgerError::Version { .. }) => condition.foreign.push(run),
             Err(_) => condition.unreadable.push(run),

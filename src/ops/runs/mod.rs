@@ -7,11 +7,13 @@
 //! |---|---|
 //! | [`doctor`] | compares a run's ledger and files |
 //! | [`leftovers`] | what runs left on this host |
+//! | [`known`] | all runs, for those who look again and again |
 //! | `live` | what the drivers of nodes say about them |
 //! | `errors` | errors of ledgers and journals, with the next step |
 
 pub mod doctor;
 mod errors;
+pub mod known;
 pub mod leftovers;
 pub(super) mod live;
 
@@ -80,6 +82,18 @@ pub fn update(repo: &Repo, remote: Option<&RemoteName>) -> Vec<String> {
 /// Lists all runs that are known here, the oldest first. Those that cannot be read come last. Files of deleted runs are
 /// moved away.
 pub fn list(repo: &Repo) -> Result<Vec<Listed>, Error> {
+    follow_deleted(repo)?;
+    let read = |(id, head): (RunId, CommitId)| {
+        let run = Tip::read_run(repo, id, head).map(|tip| tip.state.run);
+        Listed { id, head, run: run.map_err(|error| error_chain(&error)) }
+    };
+    let mut all: Vec<Listed> = runs::all(repo)?.into_iter().map(read).collect();
+    all.sort_by_key(|one| (one.run.is_err(), one.run.as_ref().ok().map(|run| run.created_at), one.id));
+    Ok(all)
+}
+
+/// Moves the files of deleted runs away.
+fn follow_deleted(repo: &Repo) -> Result<(), Error> {
     for deleted in archive::all_archived(repo)? {
         let directory = directory(repo, deleted.run)?;
         if directory.path().is_dir()
@@ -88,13 +102,7 @@ pub fn list(repo: &Repo) -> Result<Vec<Listed>, Error> {
             tracing::debug!(%error, "the files of a deleted run");
         }
     }
-    let read = |(id, head): (RunId, CommitId)| {
-        let run = Tip::read_run(repo, id, head).map(|tip| tip.state.run);
-        Listed { id, head, run: run.map_err(|error| error_chain(&error)) }
-    };
-    let mut all: Vec<Listed> = runs::all(repo)?.into_iter().map(read).collect();
-    all.sort_by_key(|one| (one.run.is_err(), one.run.as_ref().ok().map(|run| run.created_at), one.id));
-    Ok(all)
+    Ok(())
 }
 
 /// The slugs of the runs that are running. One list of refs is read if there are no runs.

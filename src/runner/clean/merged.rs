@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::contract::commits::OF_RUN_KEY;
 use crate::contract::head::Head;
 use crate::contract::ids::BranchName;
 use crate::contract::ids::CommitId;
@@ -33,10 +34,11 @@ pub(crate) fn merged(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Merged>, 
     let mut in_use: Vec<BranchName> =
         repo.main_checkout().and_then(|checkout| checkout.branch).into_iter().collect();
     in_use.extend(repo.linked_worktrees()?.into_iter().filter_map(|registered| registered.checkout.branch));
-    let mut found = Vec::new();
+    let (mut found, mut resolver) = (Vec::new(), Resolver::new(None));
     for tip in repo.branches()? {
         let Ok(head) = tip.target else { continue };
-        if in_use.contains(&tip.branch) || tip.branch.full_ref() == *into || !rests(repo, head) {
+        if in_use.contains(&tip.branch) || tip.branch.full_ref() == *into || !rests(repo, &mut resolver, head)
+        {
             continue;
         }
         if let Some(how) = repo.landed(head, *main)? {
@@ -48,12 +50,13 @@ pub(crate) fn merged(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Merged>, 
     Ok(found)
 }
 
-/// Whether HEAD declares a state without a command.
-fn rests(repo: &Repo, head: CommitId) -> bool {
+/// Whether HEAD declares a state without a command. A driver has no work, and goes with its run.
+fn rests(repo: &Repo, resolver: &mut Resolver<'_>, head: CommitId) -> bool {
     let Ok(stored) = repo.commit(head) else { return false };
     match Head::read(&stored.facts()) {
+        Head::Ready(event) if event.message.trailers.last(OF_RUN_KEY).is_some() => false,
         Head::Ready(event) => {
-            let resolved = Resolver::new(None).in_commit(repo, head, stored.tree, &event.state);
+            let resolved = resolver.in_commit(repo, head, stored.tree, &event.state);
             !matches!(resolved, Ok(_) | Err(NoCommand::Unreadable(_)))
         }
         Head::Unmanaged | Head::Invalid(_) | Head::Working(_) => false,

@@ -18,7 +18,7 @@ use crate::server::failure::Failure;
     responses((status = 200, description = "what waits for a person in all runs, the oldest first", body = shapes::Approvals)))]
 pub(super) async fn list(State(shared): At) -> Answer {
     answer(shared, None, |desk| {
-        let asked = approvals::waiting(desk.repo)?;
+        let asked = approvals::waiting(desk.repo, &mut desk.shared.known())?;
         let workspaces =
             workspace::at(desk.repo, &desk.shared.app.process, desk.shared.options.stop.clone())?;
         let rows = asked.iter().map(|asked| {

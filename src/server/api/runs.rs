@@ -68,7 +68,7 @@ fn summaries(desk: &Desk<'_>, listing: &Listing) -> Result<Value, Failure> {
             Failure::rule("status", "status is needs you, working, waiting, finished or failed")
         })?),
     };
-    let glances = board::glances(desk.repo)?;
+    let glances = board::glances(desk.repo, &mut desk.shared.known())?;
     let text = listing.q.clone().unwrap_or_default().to_lowercase();
     let has = |one: &board::Glance| {
         one.label.to_lowercase().contains(&text)

@@ -263,6 +263,13 @@ fn runs_are_listed_at_a_glance_and_in_pages() {
     assert_eq!(labels(&list(&format!("limit=2&before={next}"))), ["Run 3", "Run 2"]);
     assert_eq!(labels(&list("status=finished")), ["Run 0"]);
     assert_eq!(labels(&list("q=RUN%203")), ["Run 3"]);
+    // What was read before is read anew only where something has changed.
+    repo.aynig_ok(["orch", "run", "stop", &made[1]]);
+    repo.aynig_ok(["orch", "run", "delete", &made[2]]);
+    let new = id(&server.post("/api/runs", r#"{"label":"Run 5"}"#).ok(), "run");
+    assert_eq!(labels(&list("")), ["Run 5", "Run 1", "Run 0", "Run 4", "Run 3"]);
+    assert_eq!(labels(&list("status=finished")), ["Run 1", "Run 0"]);
+    assert_eq!(list("")["runs"][0]["id"], *new);
 }
 
 /// CONTRACT 23.5

@@ -96,9 +96,7 @@ fn list(repo: &Repo, json: bool) -> Result<Exit, Error> {
         ui::answer_json(&serde_json::json!({ "runs": rows, "damaged": damaged.collect::<Vec<_>>() }));
         return Ok(Exit::Done);
     }
-    for (_, run) in good() {
-        ui::answer(&lines::run(run));
-    }
+    ui::answer_lines(good().map(|(_, run)| lines::run(run)));
     for (one, why) in bad() {
         warn(&format!("run {} cannot be read: {why}", one.id));
     }

@@ -32,6 +32,9 @@ use crate::cli::ui;
 use crate::cli::ui::signals;
 use crate::cli::ui::{FAINT, styled};
 
+/// The most runs that the sum names.
+const MOST_NAMED: usize = 8;
+
 /// The subject of a look, and how it is shown.
 #[derive(Debug, Clone)]
 struct Subject {
@@ -56,9 +59,7 @@ pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, Error> {
         ui::answer(&json(&seen));
         return Ok(exit);
     }
-    for line in drawn(&seen, &subject.query, ui::room().map(|room| room.columns)) {
-        ui::answer(&line);
-    }
+    ui::answer_lines(drawn(&seen, &subject.query, ui::room().map(|room| room.columns)));
     if subject.query.one.is_none() {
         ui::remark(&styled(FAINT, sum(&seen, &subject.query.filter)));
         if arguments.all && seen.workspaces > 0 {
@@ -71,7 +72,10 @@ pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, Error> {
             ui::remark(&ui::sanitize(&words));
         }
         if !running.is_empty() {
-            let words = format!("running: {}: `aynig flow list`, `aynig orch run list`", running.join(", "));
+            let names = running.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let more = running.len().saturating_sub(MOST_NAMED);
+            let names = if more > 0 { format!("{names} and {more} more") } else { names };
+            let words = format!("running: {names}: `aynig flow list`, `aynig orch run list`");
             ui::remark(&styled(FAINT, words));
         }
         if let Some(unset) = authority::unset(&repo, &authority) {
