@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Datelike, SecondsFormat, Utc};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -11,10 +11,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Timestamp(DateTime<Utc>);
 
 impl Timestamp {
-    /// A time from milliseconds since the epoch. `None` outside of chrono's range.
+    /// A time from milliseconds since the epoch. `None` if its year has more than the four digits of
+    /// RFC 3339.
     #[must_use]
     pub fn from_millis(millis: i64) -> Option<Self> {
-        DateTime::from_timestamp_millis(millis).map(Self)
+        DateTime::from_timestamp_millis(millis).filter(|time| (0..=9999).contains(&time.year())).map(Self)
     }
 
     /// Reads a time. `None` for anything else.

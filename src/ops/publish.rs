@@ -76,6 +76,12 @@ pub fn publish(
         let anyway = format!("or publish the work as it is: `aynig publish {slug} --unsuccessful`");
         return Err(work::unsuccessful(why, slug, "published").hint(anyway));
     }
+    let live = state.as_ref().and_then(|state| at_work(repo, state, &context));
+    if let (Some(why), false) = (&live, asked.unsuccessful) {
+        return Err(Error::failed(format!("{why}; nothing was published"))
+            .hint("publish again when it has ended: `aynig status` shows who is at work")
+            .hint(format!("or publish the work as it is: `aynig publish {} --unsuccessful`", context.slug)));
+    }
     let remote = remote(repo, asked.remote, state.as_ref())?;
     repo.namespace().map_err(|error| Error::setup(format!("{error}; nothing was changed")))?;
     let request = Request {
@@ -89,7 +95,7 @@ pub fn publish(
     };
     let mut published = crate::publish::publish(workspaces, &context, &request)?;
     let handle = context.handle();
-    let about = obstacle.or_else(|| work::open_step(state.as_ref()?, &handle, "published"));
+    let about = obstacle.or(live).or_else(|| work::open_step(state.as_ref()?, &handle, "published"));
     let unchanged = (published.commit.is_some() && published.head == context.base())
         .then(|| format!("{handle} has no change: its newest commit is its base"));
     let dirty = published.is_dirty.then(|| {
@@ -98,6 +104,18 @@ pub fn publish(
     let by_hand = state.as_ref().and_then(|state| work::by_hand(repo, state, published.head));
     published.notes.splice(0..0, by_hand.into_iter().chain(about).chain(unchanged).chain(dirty));
     Ok(published)
+}
+
+/// The words for commits of a step or turn that is under way.
+fn at_work(repo: &Repo, state: &State, context: &Context) -> Option<String> {
+    let its = state.workspaces.values().find(|one| one.name.as_str() == context.name)?;
+    let branch = BranchName::new(context.branch_name.as_bytes()).ok()?;
+    let now = repo.branch_head(&branch).ok()??;
+    let is_new = now.to_string() != its.head_sha && runs::live::is_at_work(repo, state, &context.name);
+    is_new.then(|| {
+        let handle = context.handle();
+        format!("a step or turn of {handle} is under way and has made commits that no policy has judged")
+    })
 }
 
 /// The workspace that is meant: of several of a run that of its flow, unless one is named.

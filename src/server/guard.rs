@@ -5,12 +5,15 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{Request, State};
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
 
 use super::Shared;
 use super::door::Session;
@@ -19,6 +22,9 @@ use crate::ops::inside::persons_only_at;
 
 /// The path where a browser begins and ends its session. A one-time token is its own proof.
 pub(super) const SESSION: &str = "/api/session";
+
+/// The longest time that a write waits for others.
+const QUEUED: Duration = Duration::from_secs(10);
 
 /// The header with the key of a session.
 const KEY: &str = "aynig-key";
@@ -35,10 +41,23 @@ pub(super) async fn guard(State(shared): State<Arc<Shared>>, request: Request, n
         Ok(()) if is_write(&request) && !is_beginning => persons_only(peer).await,
         checked => checked,
     };
-    match checked {
-        Ok(()) => with_headers(next.run(request).await),
-        Err(failure) => with_headers(failure.into_response()),
+    if let Err(failure) = checked {
+        return with_headers(failure.into_response());
     }
+    let _place = match is_write(&request).then(|| timeout(QUEUED, shared.writes.acquire())) {
+        None => None,
+        Some(place) => match place.await {
+            Ok(place) => place.ok(),
+            Err(_) => return with_headers(busy().into_response()),
+        },
+    };
+    with_headers(next.run(request).await)
+}
+
+fn busy() -> Failure {
+    let message = "many requests are under way already; this one was not begun, and nothing was changed";
+    Failure::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)
+        .hint("try again; `aynig doctor` checks whether the remote answers")
 }
 
 /// The two ends of a connection.
@@ -72,9 +91,12 @@ fn is_write(request: &Request) -> bool {
 
 fn check(shared: &Shared, request: &Request) -> Result<(), Failure> {
     let (headers, path) = (request.headers(), request.uri().path());
-    let host = host(headers).ok_or_else(|| wrong_host("none"))?;
-    if !is_own(host, shared.address.port(), shared.is_remote()) {
-        return Err(wrong_host(host));
+    let host = host(headers).ok_or_else(|| wrong_host("none, or several"))?;
+    let target = request.uri().authority().map_or(host, Authority::as_str);
+    for named in [host, target] {
+        if !is_own(named, shared.address.port(), shared.is_remote()) {
+            return Err(wrong_host(named));
+        }
     }
     let is_stream = path == "/ws";
     let is_bearer = bearer(headers).is_some_and(|token| shared.door.is_token(token));
@@ -88,16 +110,19 @@ fn check(shared: &Shared, request: &Request) -> Result<(), Failure> {
     if path == SESSION && *request.method() == Method::POST {
         return json_body(headers);
     }
-    let session = session(headers, &shared.door.cookie);
-    if !is_bearer && !session.is_some_and(|session| shared.door.is_session(&session)) {
+    let is_session =
+        || sessions(headers, &shared.door.cookie).any(|session| shared.door.is_session(&session));
+    if !is_bearer && !is_session() {
         return Err(Failure::new(StatusCode::UNAUTHORIZED, "no_session", "this needs a session or a token")
             .hint("`aynig serve --url` prints a link that begins a session; a script sends `Authorization: Bearer TOKEN`"));
     }
     if writes { json_body(headers) } else { Ok(()) }
 }
 
+/// The one `Host` of a request.
 fn host(headers: &HeaderMap) -> Option<&str> {
-    headers.get(header::HOST)?.to_str().ok()
+    let mut all = headers.get_all(header::HOST).iter();
+    all.next().filter(|_| all.next().is_none())?.to_str().ok()
 }
 
 fn wrong_host(host: &str) -> Failure {
@@ -149,13 +174,15 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     headers.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")
 }
 
-/// The secrets of a session that a request has: its cookie `name`, and its key.
-pub(super) fn session(headers: &HeaderMap, name: &str) -> Option<Session> {
+/// The secrets that a request has: its key with each cookie `name`. A page of another port can set more of that name.
+pub(super) fn sessions(headers: &HeaderMap, name: &str) -> impl Iterator<Item = Session> {
     let key = match headers.get(KEY) {
-        Some(key) => key.to_str().ok()?,
-        None => protocol(headers)?.strip_prefix(PROTOCOL)?,
+        Some(key) => key.to_str().ok(),
+        None => protocol(headers).and_then(|asked| asked.strip_prefix(PROTOCOL)),
     };
-    Some(Session { cookie: cookie(headers, name)?.to_owned(), key: key.to_owned() })
+    key.into_iter().flat_map(move |key| {
+        cookies(headers, name).map(|cookie| Session { cookie: cookie.to_owned(), key: key.to_owned() })
+    })
 }
 
 /// The subprotocol that a page asks for with a WebSocket, which has no other header of its own.
@@ -164,9 +191,9 @@ pub(super) fn protocol(headers: &HeaderMap) -> Option<&str> {
     asked.starts_with(PROTOCOL).then_some(asked)
 }
 
-fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+fn cookies<'h>(headers: &'h HeaderMap, name: &str) -> impl Iterator<Item = &'h str> {
     let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    all.flat_map(|value| value.split(';')).find_map(|pair| {
+    all.flat_map(|value| value.split(';')).filter_map(move |pair| {
         let (key, value) = pair.trim().split_once('=')?;
         (key == name).then_some(value)
     })
@@ -258,9 +285,9 @@ mod tests {
     fn a_cookie_is_found_by_its_whole_name() {
         let mut headers = HeaderMap::new();
         headers.append(header::COOKIE, HeaderValue::from_static("a=1; aynig-x=2 ;aynig-xy=3"));
-        headers.append(header::COOKIE, HeaderValue::from_static("b=4"));
-        for (name, value) in [("a", Some("1")), ("aynig-x", Some("2")), ("b", Some("4")), ("aynig", None)] {
-            assert_eq!(cookie(&headers, name), value, "{name}");
+        headers.append(header::COOKIE, HeaderValue::from_static("b=4; a=5"));
+        for (name, values) in [("a", &["1", "5"][..]), ("aynig-x", &["2"]), ("b", &["4"]), ("aynig", &[])] {
+            assert_eq!(cookies(&headers, name).collect::<Vec<_>>(), values, "{name}");
         }
     }
 }

@@ -30,7 +30,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{Semaphore, broadcast, watch};
 
 use crate::contract::ids::RemoteName;
 use crate::fsutil;
@@ -76,6 +76,8 @@ struct Shared {
     news: broadcast::Sender<News>,
     /// The runs as they were read last.
     known: Mutex<Known>,
+    /// The place of each write that is under way.
+    writes: Semaphore,
 }
 
 impl Shared {
@@ -152,7 +154,8 @@ pub fn open(app: App, options: Options) -> Result<Server, Error> {
     fsutil::replace_private(&file, &text).map_err(because)?;
     fsutil::replace_private(&newest(&directory), &text).map_err(because)?;
     let (news, _) = broadcast::channel(BEHIND);
-    let shared = Arc::new(Shared { app, options, address, door, news, known: Mutex::default() });
+    let writes = Semaphore::new(serving::WRITES);
+    let shared = Arc::new(Shared { app, options, address, door, news, known: Mutex::default(), writes });
     Ok(Server { shared, listener, card, file })
 }
 

@@ -1,6 +1,7 @@
 //! Connections: how many, how long they may be silent, and what ends them.
 //!
-//! Invariant: a client that sends slowly, or much in its headers, holds one connection for a bounded time.
+//! Invariant: a client that sends slowly, or much in its headers, or does not read, holds one connection for a bounded
+//! time.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::sync::{Semaphore, watch};
+use tokio_io_timeout::TimeoutStream;
 
 use super::guard::Peer;
 use super::{Shared, api, requested};
@@ -23,6 +25,9 @@ const CONNECTIONS: usize = 512;
 /// The longest time for the headers of a request, and between two requests.
 const HEADERS: Duration = Duration::from_secs(20);
 
+/// The longest time in which a client takes nothing of an answer.
+const TAKEN: Duration = Duration::from_secs(30);
+
 /// The most headers, and the longest block of them.
 const MOST_HEADERS: usize = 64;
 const MOST_BYTES: usize = 64 * 1024;
@@ -30,8 +35,9 @@ const MOST_BYTES: usize = 64 * 1024;
 /// The longest time for requests that are under way when the server stops.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The threads that wait for operations.
+/// The threads that wait for operations. Half of them stay for reads: a write may ask a remote that does not answer.
 const OPERATIONS: usize = 16;
+pub(super) const WRITES: usize = OPERATIONS / 2;
 
 /// Answers requests until the stop is requested.
 pub(super) fn serve(shared: &Arc<Shared>, listener: TcpListener) -> Result<(), Error> {
@@ -93,6 +99,8 @@ async fn accept(
         };
         let (Ok(own), Ok(place)) = (stream.local_addr(), place) else { continue };
         let ends = Peer { peer, own, _place: Arc::new(place) };
+        let mut stream = Box::pin(TimeoutStream::new(stream));
+        stream.as_mut().set_write_timeout_pinned(Some(TAKEN));
         let service = TowerToHyperService::new(router.clone().layer(Extension(ends)));
         let mut until = stopped.clone();
         tokio::spawn(async move {

@@ -522,8 +522,6 @@ fn merged_branches_are_listed_and_never_removed() {
     branch("open", "b", "s\n\ndwp-state: done");
     branch("a-person's", "a", "no state");
     branch("it's;done", "a", "s\n\ndwp-state: done");
-    // It goes with its run.
-    branch("driver", "a", "s\n\ndwp-state: rest\naynig-run: 0a1b2c3d-0000-4000-8000-000000000000");
     branch("held", "a", "s\n\ndwp-state: build");
     repo.foreign_lease("held", ATTEMPT, "far-host", 300, 0);
     repo.ready("untouched", "rest");
@@ -538,7 +536,7 @@ fn merged_branches_are_listed_and_never_removed() {
     let expected = [("it's;done", "git branch -D 'it'\\''s;done'"), ("squashed", "git branch -D squashed")];
     assert_eq!(merged(&report), expected.map(|(name, command)| (name.to_owned(), command.to_owned())));
     assert!(out(&repo.aynig_ok(["clean"])).contains("to remove it: git branch -D squashed\n"));
-    assert_eq!(repo.git(["for-each-ref", "--format=x", "refs/heads/"]).lines().count(), 8, "all are there");
+    assert_eq!(repo.git(["for-each-ref", "--format=x", "refs/heads/"]).lines().count(), 7, "all are there");
     // The main branch is the one given, or the one that origin's HEAD names.
     assert_eq!(merged(&repo.clean(["--into", "open"])), []);
     repo.git(["update-ref", "refs/remotes/origin/trunk", "open"]);

@@ -331,6 +331,21 @@ fn clean_keeps_what_is_of_record_and_removes_deleted_runs_only_when_told() {
 }
 
 #[test]
+fn a_driver_is_no_merged_branch() {
+    let repo = Repo::new();
+    for (name, trailer) in [("work", ""), ("driver", "\naynig-run: 0a1b2c3d-0000-4000-8000-000000000000")] {
+        repo.git(["checkout", "--quiet", "-b", name, "main"]);
+        repo.write("a", "x\n");
+        repo.commit_all(&format!("s\n\ndwp-state: rest{trailer}"));
+    }
+    repo.git(["checkout", "--quiet", "main"]);
+    repo.write("a", "x\n");
+    repo.commit_all("squash");
+    let clean = out(&repo.aynig_ok(["clean"]));
+    assert!(clean.contains("git branch -D work\n") && !clean.contains("driver"), "{clean}");
+}
+
+#[test]
 fn doctor_and_status_know_runs() {
     let repo = Repo::new();
     let doctor = || out(&repo.aynig(["doctor"]));

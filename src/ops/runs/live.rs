@@ -51,6 +51,19 @@ pub(in crate::ops) fn overlay(repo: &Repo, state: &mut State) -> BTreeMap<NodeId
     words
 }
 
+/// Whether the driver of a node, or of a flow, has a live lease.
+pub(in crate::ops) fn is_at_work(repo: &Repo, state: &State, name: &str) -> bool {
+    let Ok(place) = Place::of(repo, state.run.id, &state.run.decided_by) else { return false };
+    let Ok(settings) = settings::workspace(repo) else { return false };
+    let branch = Driver::branch_of(&settings.run_prefix, &state.run.slug, name);
+    let head = branch.ok().and_then(|branch| known(repo, &place, &branch));
+    let commit = head.and_then(|head| repo.commit(head).ok());
+    commit.is_some_and(|commit| match Head::read(&commit.facts()) {
+        Head::Working(lease) => matches!(lease.liveness(clock::wall_seconds()), Liveness::Live { .. }),
+        Head::Ready(_) | Head::Invalid(_) | Head::Unmanaged => false,
+    })
+}
+
 fn known(repo: &Repo, place: &Place, branch: &BranchName) -> Option<CommitId> {
     let head = match place {
         Place::Here => repo.branch_head(branch),

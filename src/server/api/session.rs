@@ -53,9 +53,7 @@ pub(super) async fn begin(
 #[utoipa::path(delete, path = "/api/session",
     responses((status = 200, description = "it is ended", body = shapes::Done)))]
 pub(super) async fn end(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
-    if let Some(session) = guard::session(&headers, &shared.door.cookie) {
-        shared.door.leave(&session);
-    }
+    guard::sessions(&headers, &shared.door.cookie).for_each(|session| shared.door.leave(&session));
     ([(header::SET_COOKIE, cookie(&shared, "", 0))], Json(json!({ "ok": true }))).into_response()
 }
 

@@ -491,7 +491,7 @@ pub(super) struct PutBack {
     kept_path: Option<String>,
     warnings: Vec<String>,
     /// The command that takes it back
-    undo: String,
+    undo: Option<String>,
 }
 
 /// Published work, as `aynig publish --json` has it.

@@ -86,7 +86,7 @@ pub(super) async fn rollback(State(shared): At, Path(id): Path<String>, Json(bac
             "rescueRefs": remade.iter().filter_map(|remade| remade.rescue.as_ref()).chain(&ended).collect::<Vec<_>>(),
             "keptPath": kept.map(|(path, _)| path),
             "warnings": remade.as_ref().map(|remade| &remade.warnings[..]).unwrap_or_default(),
-            "undo": undo,
+            "undo": remade.is_some().then_some(undo),
         }))
     })
     .await

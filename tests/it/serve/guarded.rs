@@ -27,6 +27,10 @@ fn what_another_origin_makes_a_browser_send_is_refused() {
         ("GET", "/healthz", &[&*named], 421),
         ("GET", "/ws", &[&*bearer, &named], 421),
         ("GET", "/api/runs", &["Host: 127.0.0.1"], 421),
+        ("GET", "/healthz", &[&*local, &named], 421),
+        ("GET", "/healthz", &[&*named, &local], 421),
+        ("GET", &format!("http://evil.example:{port}/healthz"), &[], 421),
+        ("GET", &format!("http://{}/healthz", server.host), &[], 200),
         ("GET", "/api/runs", &[], 401),
         ("GET", "/api/runs", &["Authorization: Bearer x"], 401),
         ("GET", "/api/runs", &["Authorization: Basic x"], 401),
@@ -73,6 +77,9 @@ fn a_link_begins_one_session_that_outlives_the_server() {
     let key = format!("Aynig-Key: {}", begun.json()["key"].as_str().expect("a key"));
     let get = |server: &Server, headers: &[&str]| server.with("GET", "/api/runs", headers, "").status;
     assert_eq!(get(&server, &[&cookie, &key]), 200);
+    // A page of another port can set a cookie of this name.
+    let name = cookie.split('=').next().expect("a name");
+    assert_eq!(get(&server, &[&format!("{name}=x"), &cookie, &key]), 200);
     for half in [&[&*cookie][..], &[&*key], &[&*cookie, "Aynig-Key: x"], &[&*cookie, "Aynig-Key:"]] {
         assert_eq!(get(&server, half), 401, "{half:?}");
     }
@@ -140,10 +147,19 @@ fn large_slow_and_broken_requests_end() {
     assert_eq!(server.with("GET", "/healthz", &flood, "").status, 431);
     let long = format!("X-Long: {}", "y".repeat(300 * 1024));
     assert_eq!(server.with("GET", "/healthz", &[&long], "").status, 431);
+    let keyed = [JSON, "Idempotency-Key: 1"];
+    let session = format!(r#"{{"token":"{}"}}"#, "x".repeat(2048));
+    assert_eq!(
+        server.with("POST", "/api/session", &keyed, &session).status,
+        413,
+        "nobody knows who sends it"
+    );
     assert_eq!(server.raw(b"nonsense\r\n\r\n").status, 400);
     // A body that does not come: its connection is given up, and others are answered meanwhile.
     let host = &server.host;
     let begun = Instant::now();
+    let open = || std::fs::read_dir(format!("/proc/{}/fd", server.child.id())).expect("its files").count();
+    let before = open();
     let slow = format!(
         "POST /api/runs HTTP/1.1\r\nHost: {host}\r\n{bearer}\r\n{JSON}\r\nContent-Length: 10\r\n\r\n{{"
     );
@@ -151,6 +167,9 @@ fn large_slow_and_broken_requests_end() {
     stream.write_all(slow.as_bytes()).expect("sent");
     let mut silent = TcpStream::connect(host).expect("it listens");
     silent.write_all(b"GET /healthz HTTP/1.1\r\nHost:").expect("sent");
+    let mut deaf = TcpStream::connect(host).expect("it listens");
+    let script = "GET /vendor/dompurify@3.4.18/dist/purify.es.mjs HTTP/1.1\r\nHost: ";
+    deaf.write_all(format!("{script}{host}\r\n\r\n").repeat(500).as_bytes()).expect("sent");
     assert_eq!(server.get("/api/runs").status, 200);
     let mut answer = [0; 12];
     stream.set_read_timeout(Some(Duration::from_secs(90))).expect("a timeout");
@@ -158,8 +177,38 @@ fn large_slow_and_broken_requests_end() {
     assert_eq!(&answer, b"HTTP/1.1 408");
     silent.set_read_timeout(Some(Duration::from_secs(90))).expect("a timeout");
     silent.read_to_end(&mut Vec::new()).expect("it is closed");
+    wait_until("who reads nothing is given up", || open() <= before);
     assert!(begun.elapsed() < Duration::from_secs(85));
     assert_eq!(server.get("/api/runs").ok()["runs"].as_array().map(Vec::len), Some(0));
+}
+
+/// CONTRACT 23.3
+#[test]
+fn a_remote_that_does_not_answer_leaves_room_for_reads() {
+    let repo = Repo::new();
+    let (asked, go) = (repo.beside("asked"), repo.beside("go"));
+    let waits =
+        format!("touch '{}'; until [ -e '{}' ]; do sleep 0.1; done; false", asked.display(), go.display());
+    repo.git(["config", "core.sshCommand", &waits]);
+    repo.git(["remote", "add", "origin", "ssh://nowhere.invalid/repo"]);
+    repo.git(["config", "aynig.remote", "origin"]);
+    let server = Server::of(&repo);
+    std::thread::scope(|scope| {
+        let all: Vec<_> = (0..24).map(|_| scope.spawn(|| server.post("/api/runs", "").refused())).collect();
+        wait_until("they ask the remote", || asked.exists());
+        assert_eq!(server.get("/api/runs").status, 200);
+        wait_until("some are refused", || all.iter().filter(|one| one.is_finished()).count() >= 16);
+        assert_eq!(server.get("/api/runs").status, 200);
+        std::fs::write(&go, "").expect("a file");
+        let mut codes: Vec<String> = Vec::new();
+        for one in all {
+            let (status, code) = one.join().expect("an answer");
+            assert_eq!(status, 503, "{code}");
+            codes.push(code);
+        }
+        codes.sort();
+        assert_eq!(codes.iter().filter(|code| *code == "busy").count(), 16, "{codes:?}");
+    });
 }
 
 /// An agent runs with the account of its user, so it can read the token. The server looks at who is at the other end.
