@@ -4,16 +4,17 @@
 //! A driver goes only where its run has ended by the ledger, it rests as ended, and nobody moves it meanwhile.
 //! The ledger keeps the run.
 
-use bstr::BString;
+use bstr::{BString, ByteSlice};
 
 use crate::clock;
 use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId};
-use crate::contract::layout::fetched_ref;
-use crate::engine::driver::DONE;
+use crate::contract::layout::{HEADS, fetched_from, fetched_ref};
+use crate::engine::driver::{DONE, IDLE, RUN_KEY};
 use crate::git::remote::PATIENCE;
 use crate::git::{RefChange, Repo, Together};
-use crate::ledger::{Place, Tip, runs as ledgers};
+use crate::ledger::{LedgerError, Place, Tip, runs as ledgers};
+use crate::model::ids::RunId;
 use crate::model::run::{DecidedBy, Run, RunKind, Verdict};
 use crate::model::state::State;
 use crate::ops::error::Error;
@@ -24,7 +25,7 @@ use crate::words::{error_chain, shell_quote};
 use crate::workspace::Workspaces;
 use crate::workspace::context::Context;
 
-use super::{FLOW, known_driver};
+use super::FLOW;
 
 /// The age of an ended run, in seconds, from which its driver and its workspace go: a day.
 const AGE: u64 = 86_400;
@@ -38,14 +39,28 @@ pub fn drivers(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Item>, Error> {
     for (id, head) in ledgers::all(repo)? {
         let Ok(tip) = Tip::read_run(repo, id, head) else { continue };
         let run = &tip.state.run;
-        if run.kind != RunKind::Flow || !run.status.is_ended() {
+        if !run.status.is_ended() {
             continue;
         }
-        if let Some((place, branch, known)) = known_driver(repo, run)?.filter(|known| rests(repo, known.2)) {
-            items.push(item(repo, wanted, run, (&place, &branch, known)));
-        }
+        let Ok(place) = Place::of(repo, run.id, &run.decided_by) else { continue };
+        let own = resting(repo, &place, run)?;
+        items.extend(own.iter().map(|(branch, known)| item(repo, wanted, run, (&place, branch, *known))));
     }
     Ok(items)
+}
+
+/// The drivers of an ended run that rest, as they are known here: of a flow one, of a graph one for each node.
+fn resting(repo: &Repo, place: &Place, run: &Run) -> Result<Vec<(BranchName, CommitId)>, Error> {
+    let below = format!("{}{}/", settings::workspace(repo)?.run_prefix, run.slug);
+    let refs = match place {
+        Place::Here => format!("{HEADS}{below}"),
+        Place::Remote(remote) => format!("{}{below}", fetched_from(remote)),
+    };
+    let tips = repo.tips(&refs).map_err(LedgerError::from)?.into_iter().filter_map(|tip| {
+        let branch = BranchName::new([below.as_bytes(), tip.branch.as_bstr()].concat()).ok()?;
+        Some((branch, tip.target.ok()?))
+    });
+    Ok(tips.filter(|(_, head)| rests(repo, run, *head)).collect())
 }
 
 /// Lists the workspaces of ended runs on this host, and removes those that `wanted` says.
@@ -168,11 +183,17 @@ fn age(now: i64, run: &Run) -> u64 {
     u64::try_from(seconds).unwrap_or(0)
 }
 
-/// Whether this is the last state of a driver.
-fn rests(repo: &Repo, commit: CommitId) -> bool {
-    let stored = repo.commit(commit).ok();
-    let head = stored.map(|stored| Head::read(&stored.facts()));
-    matches!(head, Some(Head::Ready(event)) if event.state.to_string() == DONE)
+/// Whether this is the last state of a driver of a run.
+fn rests(repo: &Repo, run: &Run, commit: CommitId) -> bool {
+    let Ok(stored) = repo.commit(commit) else { return false };
+    let Head::Ready(event) = Head::read(&stored.facts()) else { return false };
+    match run.kind {
+        RunKind::Flow => event.state.as_str() == DONE,
+        RunKind::Graph => {
+            let of_run = event.message.trailers.last(RUN_KEY).and_then(|id| RunId::parse(id.to_str().ok()?));
+            event.state.as_str() == IDLE && of_run == Some(run.id)
+        }
+    }
 }
 
 fn item(
@@ -193,7 +214,11 @@ fn item(
         let next = "aynig clean --runs --older-than DURATION --apply";
         return item.stays(format!("run {slug} has ended, and not long ago"), next);
     }
-    let why = format!("run {slug} has ended, and its ledger keeps it: `aynig flow show {slug}`");
+    let shows = match run.kind {
+        RunKind::Flow => "flow",
+        RunKind::Graph => "orch",
+    };
+    let why = format!("run {slug} has ended, and its ledger keeps it: `aynig {shows} show {slug}`");
     item.goes(why).carried_out(wanted, || remove(repo, place, branch, known).map(|()| None))
 }
 

@@ -368,3 +368,42 @@ fn doctor_names_a_driver_that_is_not_where_the_ledger_says() {
     turns.sort();
     assert_eq!(turns, ["a completed", "b completed"]);
 }
+
+/// CONTRACT 20.35
+#[test]
+fn clean_removes_the_drivers_of_an_ended_graph_and_a_resumed_one_gets_new_ones() {
+    let graph = Graph::new("echo done", &["ada", "rex"]);
+    let Graph { slug, repo } = graph;
+    let Graph { slug: other, repo } = Graph::of(repo, &["eve"]);
+    let graph = Graph { slug, repo };
+    graph.ok(&["chat", "RUN", "ada", "Write it."]);
+    graph.drain();
+    let drivers = || {
+        let all = graph.repo.git(["for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/run"]);
+        all.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let clean = || out(&graph.repo.aynig_ok(["clean", "--runs", "--older-than", "0s", "--apply"]));
+    assert!(!clean().contains("driver"), "it has not ended");
+    let before = drivers();
+    graph.ok(&["run", "stop", "RUN"]);
+    let young = out(&graph.repo.aynig_ok(["clean", "--apply"]));
+    assert!(young.contains("has ended, and not long ago") && drivers() == before, "{young}");
+    let gone = clean();
+    assert!(gone.contains(&format!("`aynig orch show {}`", graph.slug)), "{gone}");
+    let own = format!("run/{}/", graph.slug);
+    let left: Vec<String> = before.into_iter().filter(|name| !name.starts_with(&own)).collect();
+    assert_eq!(left, [format!("run/{other}/eve")]);
+    assert_eq!(drivers(), left, "those of the other run stay");
+    assert!(!clean().contains("driver"), "they are gone");
+    graph.drain();
+    graph.repo.aynig_ok(["doctor"]);
+    assert_eq!(drivers(), left, "nobody makes them again");
+    graph.ok(&["show", "RUN"]);
+    graph.ok(&["run", "resume", "RUN"]);
+    graph.ok(&["chat", "RUN", "ada", "Once more."]);
+    graph.drain();
+    assert_eq!(graph.turns(), ["ada completed", "ada completed"]);
+    graph.ok(&["chat", "RUN", "rex", "You, too."]);
+    graph.drain();
+    assert_eq!(graph.turns()[2..], ["rex completed"]);
+}
