@@ -36,8 +36,8 @@ pub struct Condition {
 
 /// Looks at all runs. Nothing is changed.
 pub fn condition(repo: &Repo) -> Result<Condition, Error> {
-    let mut condition = Condition::default();
-    condition.held = held::all(repo)?.into_iter().map(|(_, _, held)| held).collect();
+    let held = held::all(repo)?.into_iter().map(|(_, _, held)| held).collect();
+    let mut condition = Condition { held, ..Condition::default() };
     for (run, head) in runs::all(repo)? {
         condition.count += 1;
         match Tip::read_run(repo, run, head) {
