@@ -96,12 +96,12 @@ impl Repo {
         git = git.args(PLAIN_PUSH).args(["--porcelain", "--atomic"]);
         for change in changes {
             let expected = change.expected.map(|id| id.to_string()).unwrap_or_default();
-            git = git.arg(format!("--force-with-lease={}:{expected}", there(change)));
+            git = git.arg_with("--force-with-lease=", &there(change), &format!(":{expected}"));
         }
         git = git.arg("--end-of-options").arg(UNTRACKED);
         for change in changes {
             let new = change.new.map(|id| id.to_string()).unwrap_or_default();
-            git = git.arg(format!("{new}:{}", there(change)));
+            git = git.arg_with(&format!("{new}:"), &there(change), "");
         }
         let git = git.known_as(format!("push {remote}")).timeout(within.min(PATIENCE));
         let output = git.run_unchecked().map_err(unreachable)?;

@@ -45,8 +45,8 @@ impl Repo {
         for option in options {
             git = git.arg(format!("--push-option={option}"));
         }
-        git = git.arg(format!("--force-with-lease={name}:{}", text(*expected)));
-        git = git.arg("--end-of-options").arg(UNTRACKED).arg(format!("{}:{name}", text(*new)));
+        git = git.arg_with("--force-with-lease=", name, &format!(":{}", text(*expected)));
+        git = git.arg("--end-of-options").arg(UNTRACKED).arg_with(&format!("{}:", text(*new)), name, "");
         let pushed = git.known_as(format!("push {remote}")).timeout(PATIENCE).run_unchecked();
         let output = match pushed {
             Ok(output) => output,

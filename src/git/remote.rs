@@ -409,11 +409,10 @@ impl Repo {
         within: Duration,
     ) -> Result<(), RemoteError> {
         let git = self.remote_git(Purpose::Other).for_others(call, Purpose::Other).args(QUIET_FETCH);
-        let refs = branches.iter().map(|branch| branch.full_ref().to_string());
-        let fetched = git
-            .arg("--end-of-options")
-            .arg(remote.as_str())
-            .args(refs)
+        let git = git.arg("--end-of-options").arg(remote.as_str());
+        let fetched = branches
+            .iter()
+            .fold(git, |git, branch| git.arg_with("", &branch.full_ref(), ""))
             .known_as(format!("fetch {remote}"))
             .timeout(within)
             .run();
@@ -437,11 +436,11 @@ impl Repo {
             |source| RemoteError::Unreachable { what: "push to", remote: remote.clone(), source };
         let mut git = self.without_tracking(remote).map_err(unreachable)?.args(PLAIN_PUSH).arg("--porcelain");
         for Move { branch, expected, .. } in moves {
-            git = git.arg(format!("--force-with-lease={}:{expected}", branch.full_ref()));
+            git = git.arg_with("--force-with-lease=", &branch.full_ref(), &format!(":{expected}"));
         }
         git = git.arg("--end-of-options").arg(UNTRACKED);
         for Move { branch, new, .. } in moves {
-            git = git.arg(format!("{new}:{}", branch.full_ref()));
+            git = git.arg_with(&format!("{new}:"), &branch.full_ref(), "");
         }
         let git = git.known_as(format!("push {remote}")).timeout(within.min(PATIENCE));
         let output = git.run_unchecked().map_err(unreachable)?;
