@@ -65,7 +65,7 @@ pub(super) struct Before {
 }
 
 /// The worktree that was made.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Remade {
     /// The context now.
     pub context: Context,
@@ -77,6 +77,17 @@ pub struct Remade {
     pub ignored: (usize, u64),
     /// What the user should know besides.
     pub warnings: Vec<String>,
+}
+
+impl Remade {
+    /// What the user should know, also of a change that was finished for another call.
+    pub(super) fn told(self) -> Vec<String> {
+        let Self { mut warnings, kept, .. } = self;
+        let stays =
+            |(path, why): (PathBuf, String)| format!("the old worktree stays at {}: {why}", path.display());
+        warnings.extend(kept.map(stays));
+        warnings
+    }
 }
 
 impl Workspaces<'_> {
@@ -497,14 +508,7 @@ impl Workspaces<'_> {
     pub(super) fn carry_on(&self, held: &mut Held) -> Result<Option<Vec<String>>, Refusal> {
         match (held.context.state, &held.context.pending) {
             (State::Removing | State::Removed, _) => self.finish_removal(held).map(|(_, told)| Some(told)),
-            (State::Ready | State::Preparing, Some(_)) => {
-                let Remade { mut warnings, kept, .. } = self.finish(held)?;
-                let stays = |(path, why): (PathBuf, String)| {
-                    format!("the old worktree stays at {}: {why}", path.display())
-                };
-                warnings.extend(kept.map(stays));
-                Ok(Some(warnings))
-            }
+            (State::Ready | State::Preparing, Some(_)) => self.finish(held).map(|remade| Some(remade.told())),
             (State::Ready | State::Preparing, None) => Ok(None),
         }
     }

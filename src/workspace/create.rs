@@ -27,6 +27,7 @@ use super::Workspaces;
 use super::context::{Context, FILE, SHORTEST_SLUG, State, VERSION, check_name};
 use super::heard::{recorded, unheard_words};
 use super::refusal::{Refusal, Why};
+use super::rollback::Finished;
 use super::store::{Held, LOCK, leave, make_lock};
 
 /// How long to wait for another process that begins or undoes a workspace.
@@ -355,8 +356,11 @@ impl Workspaces<'_> {
                 told.push(format!("{handle} {what}; {next}"));
                 continue;
             }
-            match self.finish_due(&context) {
-                Ok(words) => told.extend(words),
+            match self.finish_noted(&context) {
+                Ok((words, finished)) => {
+                    told.extend(words);
+                    self.finished.borrow_mut().extend(finished.map(|finished| (handle, finished)));
+                }
                 Err(refusal) => told.push(format!("{handle} is left as it is: {}", refusal.message)),
             }
         }
@@ -365,24 +369,35 @@ impl Workspaces<'_> {
 
     /// Finishes or undoes what a dead process left due in a workspace. Returns the words.
     pub(super) fn finish_due(&self, context: &Context) -> Result<Vec<String>, Refusal> {
+        self.finish_noted(context).map(|(words, _)| words)
+    }
+
+    /// The same, with the rollback that was finished.
+    fn finish_noted(&self, context: &Context) -> Result<(Vec<String>, Option<Finished>), Refusal> {
         let handle = context.handle();
         let mut held = self.hold(context)?;
         if held.context.state == State::Preparing {
             if self.is_prepared(&held.context)? {
                 held.context.state = State::Ready;
                 held.save()?;
-                return Ok(vec![format!(
-                    "{handle} is complete, and its maker died before it said so; it is ready now"
-                )]);
+                let words =
+                    format!("{handle} is complete, and its maker died before it said so; it is ready now");
+                return Ok((vec![words], None));
             }
             self.undo(held)?;
-            return Ok(vec![format!("{handle} was never complete, and its maker is gone; it was undone")]);
+            let words = format!("{handle} was never complete, and its maker is gone; it was undone");
+            return Ok((vec![words], None));
         }
         let is_ready = held.context.state == State::Ready;
-        let Some(mut words) = self.carry_on(&mut held)? else {
+        let finished = self.finish_begun(&mut held)?;
+        let carried = match &finished {
+            Some(finished) => Some(finished.remade.clone().told()),
+            None => self.carry_on(&mut held)?,
+        };
+        let Some(mut words) = carried else {
             self.let_hear(&held.context, &[], &[])
                 .map_err(|error| Refusal::new(Why::Remote, unheard_words(&held.context, &error)))?;
-            return Ok(Vec::new());
+            return Ok((Vec::new(), None));
         };
         if is_ready {
             words.push(format!("making the worktree of {handle} anew was interrupted; it is done now"));
@@ -390,7 +405,7 @@ impl Workspaces<'_> {
         } else if !held.directory.exists() {
             words.push(format!("removing {handle} was interrupted; it is removed now"));
         }
-        Ok(words)
+        Ok((words, finished))
     }
 
     /// Removes what there is of a workspace that was never ready.

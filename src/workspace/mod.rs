@@ -80,6 +80,8 @@ mod tampering;
 mod unasked;
 mod withheld;
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use globset::GlobSet;
@@ -139,11 +141,13 @@ pub struct Workspaces<'a> {
     /// The repository.
     pub repo: &'a Repo,
     pub(crate) options: Options,
+    /// What was finished for dead processes when this was opened, by handle: a call that is typed again is told the result.
+    finished: RefCell<BTreeMap<String, rollback::Finished>>,
 }
 
 impl<'a> Workspaces<'a> {
     /// The workspaces of `repo`.
     pub fn new(repo: &'a Repo, options: Options) -> Self {
-        Self { repo, options }
+        Self { repo, options, finished: RefCell::default() }
     }
 }

@@ -35,6 +35,14 @@ pub fn check_target(target: &str) -> Result<(), Refusal> {
     Err(Refusal::new(Why::Usage, message))
 }
 
+/// A change that a dead process had begun.
+#[derive(Debug)]
+pub(super) struct Finished {
+    /// Whether it was the undoing of a rollback.
+    is_undo: bool,
+    pub(super) remade: Remade,
+}
+
 impl Workspaces<'_> {
     /// Puts branch and worktree back to the base; `None` if they are there already.
     pub fn rollback(&self, context: &Context) -> Result<Option<Remade>, Refusal> {
@@ -48,7 +56,14 @@ impl Workspaces<'_> {
 
     /// Rolls back, and returns the lock. The ledger does not hear of it here.
     pub(super) fn rolled_back(&self, context: &Context) -> Result<(Option<Remade>, Held), Refusal> {
-        let mut held = self.ready(context)?;
+        let (mut held, finished) = self.carried(context, Asked::Now)?;
+        let finished = match finished {
+            Some(Finished { remade, is_undo: false }) => Some(remade),
+            finished => {
+                self.tell_finished(finished);
+                None
+            }
+        };
         let base = held.context.base();
         if self.repo.commit(base).is_err() {
             return Err(Refusal::new(
@@ -60,7 +75,7 @@ impl Workspaces<'_> {
             ));
         }
         if self.is_as_new(&held, base) {
-            return Ok((None, held));
+            return Ok((finished, held));
         }
         self.check_branch(&held.context)?;
         let before = self.save(&held, base)?;
@@ -72,7 +87,15 @@ impl Workspaces<'_> {
 
     /// Brings back what the last rollback, or the last undoing of one, discarded.
     pub fn undo_rollback(&self, context: &Context) -> Result<Remade, Refusal> {
-        let mut held = self.ready(context)?;
+        let (mut held, finished) = self.carried(context, Asked::Now)?;
+        match finished {
+            // What it discarded is the next to be brought back, which would be the opposite.
+            Some(Finished { remade, is_undo: true }) => {
+                self.hears(&remade.context, &[]);
+                return Ok(remade);
+            }
+            finished => self.tell_finished(finished),
+        }
         let handle = held.context.handle();
         let Some(restore) = held.context.undo.clone() else {
             return Err(Refusal::new(
@@ -107,7 +130,19 @@ impl Workspaces<'_> {
 
     /// The same, if the ledger of its run was read by this process.
     pub(super) fn ready_after(&self, context: &Context, asked: Asked) -> Result<Held, Refusal> {
+        let (held, finished) = self.carried(context, asked)?;
+        self.tell_finished(finished);
+        Ok(held)
+    }
+
+    /// The same, with the rollback, or the undoing of one, that a dead process had begun and that is finished now.
+    fn carried(&self, context: &Context, asked: Asked) -> Result<(Held, Option<Finished>), Refusal> {
         let mut held = self.hold(context)?;
+        let earlier = self.finished.borrow_mut().remove(&held.context.handle());
+        let finished = match earlier {
+            Some(earlier) => Some(earlier),
+            None => self.finish_begun(&mut held)?,
+        };
         for words in self.carry_on(&mut held)?.into_iter().flatten() {
             (self.options.tell)(&words);
         }
@@ -118,7 +153,23 @@ impl Workspaces<'_> {
         for words in self.follow(&mut held, asked)? {
             (self.options.tell)(&words);
         }
-        Ok(held)
+        Ok((held, finished))
+    }
+
+    /// Finishes a rollback, or the undoing of one, that a dead process had begun.
+    pub(super) fn finish_begun(&self, held: &mut Held) -> Result<Option<Finished>, Refusal> {
+        let begun = held.context.pending.clone().filter(|pending| pending.undo.is_some());
+        let is_here = matches!(held.context.state, State::Ready | State::Preparing);
+        let Some(begun) = begun.filter(|_| is_here) else { return Ok(None) };
+        let remade = self.finish(held)?;
+        let rescue = remade.rescue.clone().or(begun.rescue);
+        Ok(Some(Finished { is_undo: begun.files.is_some(), remade: Remade { rescue, ..remade } }))
+    }
+
+    /// Prints what a person should know of a change that was finished for another call.
+    fn tell_finished(&self, finished: Option<Finished>) {
+        let Some(Finished { remade, .. }) = finished else { return };
+        remade.told().iter().for_each(|words| (self.options.tell)(words));
     }
 
     /// Passes on a workspace that is complete.

@@ -73,7 +73,10 @@ fn a_rollback_that_is_killed_is_finished_by_the_next_that_changes_something() {
         let killed =
             command.args(["rollback", &made.slug]).env("AYNIG_CRASH_AT", point).output().expect("aynig runs");
         assert_eq!(killed.status.code(), None, "{point}: {}", err(&killed));
-        repo.workspace_ok(["rollback", &made.slug]);
+        let again = repo.workspace_ok(["rollback", &made.slug]);
+        let said = format!("{}{}", out(&again), err(&again));
+        let names_it = said.contains(&repo.rescues()[0]) && said.contains("--undo");
+        assert!(names_it || point == "rollback-done", "{point}: {said}");
         assert_eq!(repo.head(&made.branch), repo.head("main"), "{point}");
         assert_eq!(made.git(&repo, &["status", "--porcelain", "--ignored"]), "", "{point}");
         assert_eq!(repo.rescues().len(), 1, "{point}");
@@ -84,6 +87,35 @@ fn a_rollback_that_is_killed_is_finished_by_the_next_that_changes_something() {
             "a repository for a test\nx\n"
         );
         assert!(made.path.join("y").is_file(), "{point}");
+    }
+}
+
+/// CONTRACT 15.8
+#[test]
+fn an_undo_that_is_killed_and_typed_again_is_no_rollback() {
+    for point in [
+        "rescue-pointed",
+        "rollback-noted",
+        "rollback-aside",
+        "rollback-unregistered",
+        "rollback-moved",
+        "worktree-registered",
+        "rollback-added",
+    ] {
+        let repo = Repo::new();
+        let made = repo.made("fix");
+        made.sh(&repo, "echo x >>README; echo y >y");
+        repo.workspace_ok(["rollback", &made.slug]);
+        made.sh(&repo, "echo z >z");
+        let mut command = repo.workspace_command();
+        command.args(["rollback", "--undo", &made.slug]).env("AYNIG_CRASH_AT", point);
+        let killed = command.output().expect("aynig runs");
+        assert_eq!(killed.status.code(), None, "{point}: {}", err(&killed));
+        let is_there = |name: &str| made.path.join(name).is_file();
+        repo.workspace_ok(["rollback", "--undo", &made.slug]);
+        assert_eq!((is_there("y"), is_there("z")), (true, false), "{point}: as if it had not been killed");
+        repo.workspace_ok(["rollback", "--undo", &made.slug]);
+        assert_eq!((is_there("y"), is_there("z")), (false, true), "{point}: the way back");
     }
 }
 
