@@ -25,8 +25,8 @@ const CONNECTIONS: usize = 512;
 /// The longest time for the headers of a request, and between two requests.
 const HEADERS: Duration = Duration::from_secs(20);
 
-/// The longest time in which a client takes nothing of an answer.
-const TAKEN: Duration = Duration::from_secs(30);
+/// The longest time in which a client takes nothing of an answer. One of a stream is closed with a reason before.
+const TAKEN: Duration = Duration::from_secs(60);
 
 /// The most headers, and the longest block of them.
 const MOST_HEADERS: usize = 64;

@@ -22,8 +22,9 @@ use crate::supervise::{process_words, settled_occupants};
 use crate::words::{error_chain, pluralize};
 
 use super::Workspaces;
-use super::context::{Context, Pending, Remaking, Restore, State};
+use super::context::{Pending, Remaking, Restore, State};
 use super::refusal::{Refusal, Why};
+use super::remade::Remade;
 use super::sound::damaged_index;
 use super::store::{Held, Seen};
 
@@ -62,32 +63,6 @@ pub(super) struct Before {
     pub(super) ignored: (usize, u64),
     /// How to see that nothing was written there since.
     pub(super) seen: Seen,
-}
-
-/// The worktree that was made.
-#[derive(Debug, Clone)]
-pub struct Remade {
-    /// The context now.
-    pub context: Context,
-    /// The ref that what was there before is saved under, unless the branch has all of it.
-    pub rescue: Option<String>,
-    /// The old directory and why it stays.
-    pub kept: Option<(PathBuf, String)>,
-    /// Ignored files that were not saved: their number and size in bytes.
-    pub ignored: (usize, u64),
-    /// What the user should know besides.
-    pub warnings: Vec<String>,
-}
-
-impl Remade {
-    /// What the user should know, also of a change that was finished for another call.
-    pub(super) fn told(self) -> Vec<String> {
-        let Self { mut warnings, kept, .. } = self;
-        let stays =
-            |(path, why): (PathBuf, String)| format!("the old worktree stays at {}: {why}", path.display());
-        warnings.extend(kept.map(stays));
-        warnings
-    }
 }
 
 impl Workspaces<'_> {

@@ -27,7 +27,7 @@ use super::Workspaces;
 use super::context::{Context, FILE, SHORTEST_SLUG, State, VERSION, check_name};
 use super::heard::{recorded, unheard_words};
 use super::refusal::{Refusal, Why};
-use super::rollback::Finished;
+use super::remade::Finished;
 use super::store::{Held, LOCK, leave, make_lock};
 
 /// How long to wait for another process that begins or undoes a workspace.

@@ -43,6 +43,7 @@
 //! | `joined` | merges commits of another workspace of the run |
 //! | `own` | settings of a worktree's own, which a worktree that is made anew takes |
 //! | `change` | makes a worktree anew, and carries on after a crash |
+//! | `remade` | the results of that |
 //! | `steps` | what the steps of a run do with its workspace |
 //! | `ready` | ignored files and `aynig.setup` in a new worktree |
 
@@ -67,6 +68,7 @@ mod put_back;
 mod ready;
 mod record;
 pub mod refusal;
+mod remade;
 mod remotes;
 mod remove;
 mod rollback;
@@ -91,12 +93,12 @@ use crate::model::by::By;
 use crate::stop::Stop;
 
 pub use beside::Awaited;
-pub use change::Remade;
 pub use condition::{Condition, Flaw};
 pub use context::settles;
 pub use create::Created;
 pub use joined::Joined;
 pub use put_back::Settled;
+pub use remade::Remade;
 pub use remove::Removal;
 pub use rollback::{DISCARD, PRE_RUN, check_target, discard};
 pub use snapshot::Snapshot;
@@ -142,7 +144,7 @@ pub struct Workspaces<'a> {
     pub repo: &'a Repo,
     pub(crate) options: Options,
     /// What was finished for dead processes when this was opened, by handle: a call that is typed again is told the result.
-    finished: RefCell<BTreeMap<String, rollback::Finished>>,
+    finished: RefCell<BTreeMap<String, remade::Finished>>,
 }
 
 impl<'a> Workspaces<'a> {

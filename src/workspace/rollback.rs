@@ -7,10 +7,11 @@ use crate::fsutil;
 use crate::supervise::detach;
 
 use super::Workspaces;
-use super::change::{Aim, Remade};
+use super::change::Aim;
 use super::context::{Context, Restore, State, is_numbered};
 use super::elsewhere::Asked;
 use super::refusal::{Refusal, Why};
+use super::remade::{Finished, Remade};
 use super::remove::leftovers;
 use super::store::Held;
 
@@ -33,14 +34,6 @@ pub fn check_target(target: &str) -> Result<(), Refusal> {
     }
     let message = format!("{target:?} is no target of a rollback: {PRE_RUN} is; nothing was changed");
     Err(Refusal::new(Why::Usage, message))
-}
-
-/// A change that a dead process had begun.
-#[derive(Debug)]
-pub(super) struct Finished {
-    /// Whether it was the undoing of a rollback.
-    is_undo: bool,
-    pub(super) remade: Remade,
 }
 
 impl Workspaces<'_> {

@@ -18,11 +18,12 @@ use crate::words::pluralize;
 
 use super::Workspaces;
 use super::beside::Awaited;
-use super::change::{Aim, Remade};
+use super::change::Aim;
 use super::context::{Context, State};
 use super::elsewhere::Asked;
 use super::heard::{same, unheard};
 use super::refusal::{Refusal, Why};
+use super::remade::Remade;
 use super::snapshot::{Clashing, Snapshot};
 use super::store::Held;
 use super::tampering::{Change, Outside};
