@@ -82,13 +82,8 @@ impl OpId {
     pub fn of_key(run: RunId, key: &str, request: &str) -> Self {
         let of_key = Uuid::new_v5(&run.0, key.as_bytes());
         let of_request = Uuid::new_v5(&of_key, request.as_bytes());
-        let halves = [of_key.as_u64_pair().0, of_request.as_u64_pair().1];
-        let mut bytes = [0; 16];
-        bytes
-            .iter_mut()
-            .zip(halves.iter().flat_map(|half| half.to_be_bytes()))
-            .for_each(|(to, from)| *to = from);
-        Self(uuid::Builder::from_custom_bytes(bytes).into_uuid())
+        let both = Uuid::from_u64_pair(of_key.as_u64_pair().0, of_request.as_u64_pair().1);
+        Self(uuid::Builder::from_custom_bytes(both.into_bytes()).into_uuid())
     }
 
     /// Whether both are of requests with one key.

@@ -63,7 +63,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(super) struct Session {
     /// The value of its cookie.
     pub(super) cookie: String,
-    /// What its page keeps and sends with each request.
+    /// The secret in the storage of its page, sent with each request.
     pub(super) key: String,
 }
 

@@ -44,7 +44,9 @@ pub(super) async fn guard(State(shared): State<Arc<Shared>>, request: Request, n
     if let Err(failure) = checked {
         return with_headers(failure.into_response());
     }
-    let _place = match is_write(&request).then(|| timeout(QUEUED, shared.writes.acquire())) {
+    // Without a session nobody can hold the place of a write, by a body that does not come.
+    let is_counted = is_write(&request) && !is_beginning;
+    let _place = match is_counted.then(|| timeout(QUEUED, shared.writes.acquire())) {
         None => None,
         Some(place) => match place.await {
             Ok(place) => place.ok(),
@@ -185,7 +187,7 @@ pub(super) fn sessions(headers: &HeaderMap, name: &str) -> impl Iterator<Item = 
     })
 }
 
-/// The subprotocol that a page asks for with a WebSocket, which has no other header of its own.
+/// The subprotocol with the key. A page can set no header of a WebSocket but this one.
 pub(super) fn protocol(headers: &HeaderMap) -> Option<&str> {
     let asked = headers.get(header::SEC_WEBSOCKET_PROTOCOL)?.to_str().ok()?;
     asked.starts_with(PROTOCOL).then_some(asked)

@@ -82,7 +82,7 @@ struct Shared {
 
 impl Shared {
     fn known(&self) -> MutexGuard<'_, Known> {
-        // What was read of a commit holds, also after a panic beside it.
+        // A panic leaves it valid: it has copies of commits, which never change.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -359,7 +359,11 @@ impl Workspaces<'_> {
             match self.finish_noted(&context) {
                 Ok((words, finished)) => {
                     told.extend(words);
-                    self.finished.borrow_mut().extend(finished.map(|finished| (handle, finished)));
+                    let noted = finished.map(|mut finished| {
+                        finished.remade.warnings.clear();
+                        (handle, Finished { is_told: true, ..finished })
+                    });
+                    self.finished.borrow_mut().extend(noted);
                 }
                 Err(refusal) => told.push(format!("{handle} is left as it is: {}", refusal.message)),
             }
@@ -372,7 +376,7 @@ impl Workspaces<'_> {
         self.finish_noted(context).map(|(words, _)| words)
     }
 
-    /// The same, with the rollback that was finished.
+    /// Like [`finish_due`](Self::finish_due). Returns the rollback, too, if it finished one.
     fn finish_noted(&self, context: &Context) -> Result<(Vec<String>, Option<Finished>), Refusal> {
         let handle = context.handle();
         let mut held = self.hold(context)?;

@@ -143,7 +143,8 @@ pub struct Workspaces<'a> {
     /// The repository.
     pub repo: &'a Repo,
     pub(crate) options: Options,
-    /// What was finished for dead processes when this was opened, by handle: a call that is typed again is told the result.
+    /// The rollbacks of dead processes that were finished at the opening, by handle. The same call typed again returns
+    /// their result.
     finished: RefCell<BTreeMap<String, remade::Finished>>,
 }
 

@@ -35,5 +35,7 @@ impl Remade {
 pub(super) struct Finished {
     /// Whether it was the undoing of a rollback.
     pub(super) is_undo: bool,
+    /// Whether its warnings were printed.
+    pub(super) is_told: bool,
     pub(super) remade: Remade,
 }

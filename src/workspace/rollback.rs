@@ -51,7 +51,7 @@ impl Workspaces<'_> {
     pub(super) fn rolled_back(&self, context: &Context) -> Result<(Option<Remade>, Held), Refusal> {
         let (mut held, finished) = self.carried(context, Asked::Now)?;
         let finished = match finished {
-            Some(Finished { remade, is_undo: false }) => Some(remade),
+            Some(Finished { remade, is_undo: false, .. }) => Some(remade),
             finished => {
                 self.tell_finished(finished);
                 None
@@ -83,7 +83,7 @@ impl Workspaces<'_> {
         let (mut held, finished) = self.carried(context, Asked::Now)?;
         match finished {
             // What it discarded is the next to be brought back, which would be the opposite.
-            Some(Finished { remade, is_undo: true }) => {
+            Some(Finished { remade, is_undo: true, .. }) => {
                 self.hears(&remade.context, &[]);
                 return Ok(remade);
             }
@@ -156,12 +156,13 @@ impl Workspaces<'_> {
         let Some(begun) = begun.filter(|_| is_here) else { return Ok(None) };
         let remade = self.finish(held)?;
         let rescue = remade.rescue.clone().or(begun.rescue);
-        Ok(Some(Finished { is_undo: begun.files.is_some(), remade: Remade { rescue, ..remade } }))
+        let (is_undo, remade) = (begun.files.is_some(), Remade { rescue, ..remade });
+        Ok(Some(Finished { is_undo, is_told: false, remade }))
     }
 
     /// Prints what a person should know of a change that was finished for another call.
     fn tell_finished(&self, finished: Option<Finished>) {
-        let Some(Finished { remade, .. }) = finished else { return };
+        let Some(Finished { remade, is_told: false, .. }) = finished else { return };
         remade.told().iter().for_each(|words| (self.options.tell)(words));
     }
 

@@ -36,6 +36,7 @@ pub fn drivers(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Item>, Error> {
     if !wanted.runs {
         return Ok(items);
     }
+    let prefix = settings::workspace(repo)?.run_prefix;
     for (id, head) in ledgers::all(repo)? {
         let Ok(tip) = Tip::read_run(repo, id, head) else { continue };
         let run = &tip.state.run;
@@ -43,15 +44,20 @@ pub fn drivers(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Item>, Error> {
             continue;
         }
         let Ok(place) = Place::of(repo, run.id, &run.decided_by) else { continue };
-        let own = resting(repo, &place, run)?;
+        let own = resting(repo, &place, &prefix, run)?;
         items.extend(own.iter().map(|(branch, known)| item(repo, wanted, run, (&place, branch, *known))));
     }
     Ok(items)
 }
 
 /// The drivers of an ended run that rest, as they are known here: of a flow one, of a graph one for each node.
-fn resting(repo: &Repo, place: &Place, run: &Run) -> Result<Vec<(BranchName, CommitId)>, Error> {
-    let below = format!("{}{}/", settings::workspace(repo)?.run_prefix, run.slug);
+fn resting(
+    repo: &Repo,
+    place: &Place,
+    prefix: &str,
+    run: &Run,
+) -> Result<Vec<(BranchName, CommitId)>, Error> {
+    let below = format!("{prefix}{}/", run.slug);
     let refs = match place {
         Place::Here => format!("{HEADS}{below}"),
         Place::Remote(remote) => format!("{}{below}", fetched_from(remote)),

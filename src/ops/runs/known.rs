@@ -10,7 +10,6 @@ use crate::clock;
 use crate::contract::head::Head;
 use crate::contract::ids::CommitId;
 use crate::contract::layout::{HEADS, fetched_from};
-use crate::contract::lease::Liveness;
 use crate::git::Repo;
 use crate::ledger::{Place, Tip, runs};
 use crate::model::ids::{NodeId, RunId};
@@ -20,7 +19,9 @@ use crate::model::state::State;
 use crate::ops::error::Error;
 use crate::ops::settings;
 
-/// What was read of all runs.
+use super::live::is_live;
+
+/// All runs and their drivers, as they were read last.
 #[derive(Debug, Default)]
 pub struct Known {
     /// The newest state of each run that can be read.
@@ -45,7 +46,7 @@ impl Known {
         Ok(self.tips.values())
     }
 
-    /// The same; a node whose driver is leased is `running`.
+    /// The states of [`ledgers`](Self::ledgers). A node whose driver is leased is `running`.
     pub(in crate::ops) fn states(&mut self, repo: &Repo) -> Result<Vec<Cow<'_, State>>, Error> {
         drop(self.ledgers(repo)?);
         let at_work = self.at_work(repo)?;
@@ -93,9 +94,7 @@ impl Known {
                 }
                 let Ok(commit) = repo.commit(head) else { continue };
                 match Head::read(&commit.facts()) {
-                    Head::Working(lease) if matches!(lease.liveness(now), Liveness::Live { .. }) => {
-                        found.insert((state.run.id, node.id));
-                    }
+                    lease if is_live(&lease, now) => drop(found.insert((state.run.id, node.id))),
                     Head::Working(_) => {}
                     Head::Ready(_) | Head::Invalid(_) | Head::Unmanaged => drop(resting.insert(head)),
                 }

@@ -35,9 +35,7 @@ pub(in crate::ops) fn overlay(repo: &Repo, state: &mut State) -> BTreeMap<NodeId
         let Some(head) = branch.ok().and_then(|branch| known(repo, &place, &branch)) else { continue };
         let Ok(commit) = repo.commit(head) else { continue };
         match Head::read(&commit.facts()) {
-            Head::Working(lease) if matches!(lease.liveness(now), Liveness::Live { .. }) => {
-                node.status = NodeStatus::Running;
-            }
+            head if is_live(&head, now) => node.status = NodeStatus::Running,
             Head::Ready(event) if event.state.as_str() == TURN && node.inbox_count > 0 => {
                 words.extend(waits(&event).map(|why| (node.id, why)));
             }
@@ -58,10 +56,12 @@ pub(in crate::ops) fn is_at_work(repo: &Repo, state: &State, name: &str) -> bool
     let branch = Driver::branch_of(&settings.run_prefix, &state.run.slug, name);
     let head = branch.ok().and_then(|branch| known(repo, &place, &branch));
     let commit = head.and_then(|head| repo.commit(head).ok());
-    commit.is_some_and(|commit| match Head::read(&commit.facts()) {
-        Head::Working(lease) => matches!(lease.liveness(clock::wall_seconds()), Liveness::Live { .. }),
-        Head::Ready(_) | Head::Invalid(_) | Head::Unmanaged => false,
-    })
+    commit.is_some_and(|commit| is_live(&Head::read(&commit.facts()), clock::wall_seconds()))
+}
+
+/// Whether the newest commit of a driver is a lease that has not expired.
+pub(super) fn is_live(head: &Head, now: i64) -> bool {
+    matches!(head, Head::Working(lease) if matches!(lease.liveness(now), Liveness::Live { .. }))
 }
 
 fn known(repo: &Repo, place: &Place, branch: &BranchName) -> Option<CommitId> {

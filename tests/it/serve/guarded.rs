@@ -171,6 +171,13 @@ fn large_slow_and_broken_requests_end() {
     let script = "GET /vendor/dompurify@3.4.18/dist/purify.es.mjs HTTP/1.1\r\nHost: ";
     deaf.write_all(format!("{script}{host}\r\n\r\n").repeat(500).as_bytes()).expect("sent");
     assert_eq!(server.get("/api/runs").status, 200);
+    // Nobody without a session keeps others from writing.
+    let begins =
+        format!("POST /api/session HTTP/1.1\r\nHost: {host}\r\n{JSON}\r\nContent-Length: 10\r\n\r\n{{");
+    let mut beginning: Vec<TcpStream> =
+        (0..12).map(|_| TcpStream::connect(host).expect("it listens")).collect();
+    beginning.iter_mut().for_each(|one| one.write_all(begins.as_bytes()).expect("sent"));
+    assert_eq!(server.post("/api/session/link", "").status, 200);
     let mut answer = [0; 12];
     stream.set_read_timeout(Some(Duration::from_secs(90))).expect("a timeout");
     stream.read_exact(&mut answer).expect("an answer");

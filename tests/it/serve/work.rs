@@ -196,6 +196,17 @@ fn a_flow_goes_on_from_a_step_over_the_server() {
     let ids: Vec<&str> =
         state["run"]["steps"].as_object().expect("steps").values().map(|step| text_of(step, "id")).collect();
     assert_eq!(ids, ["write", "ask", "write", "ask"], "{state}");
+    // A request with a key is carried out once, whatever came after it.
+    let bearer = format!("Authorization: Bearer {}", server.token);
+    let keyed = |verb: &str, key: &str| {
+        let headers = [&*bearer, "Content-Type: application/json", &format!("Idempotency-Key: {key}")];
+        let answer = server.with("POST", &format!("/api/runs/{run}/{verb}"), &headers, "{}");
+        (answer.status, answer.json().pointer("/run/status").cloned())
+    };
+    assert_eq!(keyed("pause", "1"), (200, Some("paused".into())));
+    assert_eq!(keyed("resume", "2"), (200, Some("running".into())));
+    assert_eq!(keyed("pause", "1"), (200, Some("running".into())), "it was carried out before");
+    assert_eq!(keyed("stop", "1"), (409, None), "the key is of another request");
 
     let graph = Graph::of(repo, &["ann"]);
     assert_eq!(resume(&graph.slug, r#"{"from":"write"}"#).json()["field"], "from", "a graph has no steps");

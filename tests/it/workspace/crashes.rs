@@ -49,20 +49,22 @@ fn one_that_is_being_made_is_left_alone() {
     wait_until("it to be made", || repo.workspaces()[0]["state"] == "ready");
 }
 
+/// Where a worktree is made anew, in their order.
+const MAKING: [&str; 8] = [
+    "rescue-pointed",
+    "rollback-noted",
+    "rollback-aside",
+    "rollback-unregistered",
+    "rollback-moved",
+    "worktree-drafted",
+    "worktree-registered",
+    "rollback-added",
+];
+
 /// CONTRACT 15.7
 #[test]
 fn a_rollback_that_is_killed_is_finished_by_the_next_that_changes_something() {
-    for point in [
-        "rescue-pointed",
-        "rollback-noted",
-        "rollback-aside",
-        "rollback-unregistered",
-        "rollback-moved",
-        "worktree-drafted",
-        "worktree-registered",
-        "rollback-added",
-        "rollback-done",
-    ] {
+    for point in MAKING.into_iter().chain(["rollback-done"]) {
         let repo = Repo::new();
         let made = repo.made("fix");
         made.sh(
@@ -93,15 +95,7 @@ fn a_rollback_that_is_killed_is_finished_by_the_next_that_changes_something() {
 /// CONTRACT 15.8
 #[test]
 fn an_undo_that_is_killed_and_typed_again_is_no_rollback() {
-    for point in [
-        "rescue-pointed",
-        "rollback-noted",
-        "rollback-aside",
-        "rollback-unregistered",
-        "rollback-moved",
-        "worktree-registered",
-        "rollback-added",
-    ] {
+    for point in MAKING {
         let repo = Repo::new();
         let made = repo.made("fix");
         made.sh(&repo, "echo x >>README; echo y >y");
@@ -116,6 +110,24 @@ fn an_undo_that_is_killed_and_typed_again_is_no_rollback() {
         assert_eq!((is_there("y"), is_there("z")), (true, false), "{point}: as if it had not been killed");
         repo.workspace_ok(["rollback", "--undo", &made.slug]);
         assert_eq!((is_there("y"), is_there("z")), (false, true), "{point}: the way back");
+    }
+}
+
+/// CONTRACT 15.7
+#[test]
+fn a_rollback_that_another_call_finishes_is_reported_once() {
+    let repo = Repo::new();
+    repo.write(".gitignore", "*.tmp\n");
+    repo.commit_all("ignores");
+    repo.git(["config", "aynig.rollbackKeepIgnored", "true"]);
+    let made = repo.made("fix");
+    made.sh(&repo, "echo x >>README; echo x >a.tmp");
+    let mut command = repo.workspace_command();
+    command.args(["rollback", &made.slug]).env("AYNIG_CRASH_AT", "rollback-added");
+    assert_eq!(command.output().expect("aynig runs").status.code(), None);
+    let said = err(&repo.workspace_ok(["snapshot", &made.slug]));
+    for words in ["the old worktree stays at", "was interrupted; it is done now"] {
+        assert_eq!(said.matches(words).count(), 1, "{words}: {said}");
     }
 }
 
