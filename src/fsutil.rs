@@ -280,6 +280,19 @@ impl DirLock {
 }
 
 impl DirLock {
+    /// Waits until nobody has the lock on `path`, for at most `patience`, without taking it. A path that cannot be locked
+    /// is free.
+    pub(crate) fn wait_until_free(path: &Path, patience: Duration) {
+        const LOOK: Duration = Duration::from_millis(1);
+        let Ok(file) = open_lock(path) else { return };
+        let mut waited = Duration::ZERO;
+        while matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)) && waited < patience {
+            std::thread::sleep(LOOK);
+            waited += LOOK;
+        }
+        unlock(&file);
+    }
+
     /// Whether the file that is locked is the one at `path`.
     pub(crate) fn is_at(&self, path: &Path) -> bool {
         use std::os::unix::fs::MetadataExt;

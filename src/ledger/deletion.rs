@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 
 use super::archive::{Archived, Refs, archived, archived_ref, follow};
 use super::error::LedgerError;
-use super::operate::{Ledger, move_together, pause, write};
+use super::operate::{Ledger, move_together, write};
 use super::place::Place;
+use super::race::pause;
 use super::runs;
 use crate::clock;
 use crate::contract::ids::CommitId;

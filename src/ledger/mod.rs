@@ -43,6 +43,7 @@ mod message;
 pub mod operate;
 pub mod place;
 mod planted;
+mod race;
 pub mod runs;
 mod set_back;
 mod take_back;

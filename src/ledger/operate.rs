@@ -4,7 +4,6 @@
 //! decided anew; one whose answer was lost is found by its commit.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use bstr::{BString, ByteSlice};
 
@@ -15,6 +14,7 @@ use super::error::{LedgerError, SetBack};
 use super::masks::{Masks, has_base};
 use super::message::{self, MAX_MESSAGE};
 use super::place::Place;
+use super::race::{Turn, pause};
 use super::set_back;
 use super::tip::{MAX_FILE, Tip, ledger_ref};
 use crate::clock;
@@ -36,9 +36,6 @@ const TRIES: u32 = 200;
 
 /// How many times an operation is tried again that a remote could not carry out, or did not answer.
 const FAILURES: u32 = 5;
-
-/// The first pause after a lost race at a remote, and the longest. Locally the lock of the ref is waited for.
-const PAUSES: (u64, u64) = (20, 2_000);
 
 /// How far back an operation with an id of the caller's is looked for.
 const REMEMBERED: usize = 1_000;
@@ -296,11 +293,12 @@ impl<'r> Ledger<'r> {
         let mut sent: Vec<CommitId> = Vec::new();
         // Asking a remote costs a connection, so what is known is tried first.
         let mut fresh = self.place == Place::Here;
-        if fresh {
-            self.reread()?;
-        }
-        let mut failed = 0;
+        let (mut failed, mut turn) = (0, Turn::default());
         for lost in 0..TRIES {
+            turn.before_try(self.repo, &self.place, lost);
+            if self.place == Place::Here {
+                self.reread()?;
+            }
             if let Some(commit) = self.landed(op, &sent) {
                 let decided = Decided {
                     events: Vec::new(),
@@ -578,12 +576,4 @@ pub(super) fn move_together(
             moved.map_err(|source| LedgerError::Unmoved { remote: remote.clone(), source })
         }
     }
-}
-
-/// How long to wait after `lost` races: doubled each time, and a random part of that.
-pub(super) fn pause(lost: u32) -> Duration {
-    let (first, longest) = PAUSES;
-    let most = longest.min(first.saturating_mul(1 << lost.min(16)));
-    let random = crate::model::ids::OpId::random().uuid().as_u64_pair().0;
-    Duration::from_millis(random % most + 1)
 }

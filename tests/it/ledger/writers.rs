@@ -1,12 +1,15 @@
 //! Many writers at once: every operation lands once, in one line of history.
 
 use std::process::Child;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use aynig::contract::ids::RemoteName;
 use aynig::ledger::Place;
 use aynig::ledger::operate::Ledger;
+use aynig::model::decide::Command;
+use aynig::model::ids::OpId;
 
-use super::{Repo, assert_whole, open, run_with_node, sized, writer};
+use super::{Repo, assert_whole, chat, op, open, run_with_node, sized, writer};
 use crate::programs::skipped;
 use crate::remote::servers::sshd;
 
@@ -29,6 +32,36 @@ fn eight_processes_write_into_one_ledger() {
     let start = |name: &&str| writer(&repo.path, run, name, count).spawn().expect("a process");
     wait(NAMES.iter().map(start).collect());
     assert_whole(&repo, run, &NAMES, count);
+}
+
+/// CONTRACT 16.2
+#[test]
+fn a_large_operation_lands_beside_a_stream_of_small_ones() {
+    let repo = Repo::new();
+    let store = open(&repo.path);
+    let (run, node) = run_with_node(&store.handle(), &Place::Here);
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for name in ["a", "b"] {
+            let (path, ended) = (&repo.path, &ended);
+            scope.spawn(move || {
+                let store = open(path);
+                let repo = store.handle();
+                let mut ledger = Ledger::open(&repo, run).expect("a ledger");
+                while !ended.load(Ordering::Relaxed) {
+                    let done = ledger.operate(&op(OpId::random()), &[chat(node, name)], &[]);
+                    assert!(done.is_ok(), "{done:?}");
+                }
+            });
+        }
+        let handle = store.handle();
+        let mut ledger = Ledger::open(&handle, run).expect("a ledger");
+        let large: Vec<Command> =
+            (0..sized(400, 2_000)).map(|number| chat(node, &number.to_string())).collect();
+        let done = ledger.operate(&op(OpId::random()), &large, &[]);
+        ended.store(true, Ordering::Relaxed);
+        done.expect("it lands");
+    });
 }
 
 /// A repository whose remote `origin` is `hub`.
