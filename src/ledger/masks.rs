@@ -5,6 +5,8 @@
 //!
 //! Invariant: what cannot be masked is not written. A file that cannot be read, or a wrong expression, is an error.
 
+use std::time::Duration;
+
 use bstr::ByteSlice;
 use regex_automata::meta::{Config, Regex};
 use regex_automata::util::syntax;
@@ -12,6 +14,7 @@ use serde_json::Value;
 
 use super::error::LedgerError;
 use super::place::Place;
+use crate::clock::Stopwatch;
 use crate::contract::ids::CommitId;
 use crate::git::Repo;
 use crate::model::approval::MASK;
@@ -30,6 +33,9 @@ const MAX_FILE: u64 = 64 * 1024;
 
 /// The most memory of all expressions of a file, in bytes.
 const MAX_EXPRESSIONS: usize = 1024 * 1024;
+
+/// How long the search for expressions in one text may take.
+const BUDGET: Duration = Duration::from_secs(10);
 
 /// The fields of an event that are ids, times and words of the contract.
 const ENVELOPE: [&str; 6] = ["id", "runId", "ts", "type", "nodeId", "by"];
@@ -95,6 +101,12 @@ impl Masks {
     /// Masks bytes that need not be UTF-8, such as what a program printed. `None` if nothing in them is a secret.
     #[must_use]
     pub fn bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        self.bytes_within(bytes, BUDGET)
+    }
+
+    /// Each search is linear in the rest of the text, so many of them are quadratic. Beyond `budget` the whole text is
+    /// masked, since a step must end and a secret must not be written.
+    fn bytes_within(&self, bytes: &[u8], budget: Duration) -> Option<Vec<u8>> {
         let mut masked: Option<Vec<u8>> = None;
         for value in &self.values {
             let now = masked.as_deref().unwrap_or(bytes);
@@ -107,7 +119,19 @@ impl Masks {
             return masked;
         };
         let (mut rest, mut done) = (Vec::with_capacity(now.len()), 0);
-        for found in expressions.find_iter(now).filter(|found| !found.is_empty()) {
+        let watch = Stopwatch::start();
+        // Empty matches are not masked, but take time as well.
+        for found in expressions.find_iter(now) {
+            if watch.elapsed() >= budget {
+                let (size, seconds) = (now.len(), budget.as_secs());
+                tracing::warn!(
+                    "the expressions in {FILE} took over {seconds} seconds for a text of {size} bytes; all of it is masked"
+                );
+                return Some(MASK.as_bytes().to_vec());
+            }
+            if found.is_empty() {
+                continue;
+            }
             rest.extend_from_slice(&now[done..found.start()]);
             rest.extend_from_slice(MASK.as_bytes());
             done = found.end();
@@ -254,6 +278,18 @@ mod tests {
             let error = Masks::new(Vec::new(), text).expect_err(text).to_string();
             assert!(error.contains(named) && error.contains(FILE), "{error}");
         }
+    }
+
+    /// CONTRACT 16.5
+    #[test]
+    fn a_text_that_takes_too_long_is_masked_as_a_whole() {
+        let masks = Masks::new(vec!["s3cret".to_owned()], "Q.*[^Q\\n]|Q").expect("right expressions");
+        let within = |text: &str, budget| masks.bytes_within(text.as_bytes(), budget);
+        let line = "Q".repeat(300_000);
+        assert_eq!(within(&line, Duration::from_millis(50)).as_deref(), Some(MASK.as_bytes()));
+        assert_eq!(within("a Q, s3cret", Duration::ZERO).as_deref(), Some(MASK.as_bytes()));
+        assert_eq!(within("a s3cret", Duration::ZERO).as_deref(), Some(&b"a ***"[..]), "no search is long");
+        assert_eq!(within("QQ\n", BUDGET).as_deref(), Some(&b"******\n"[..]));
     }
 
     #[test]
