@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
+use crate::flow;
 use crate::flow::document::{Act, Flow};
 use crate::git::RefChange;
 use crate::ledger::content::Content;
-use crate::ledger::masks::{Masks, replicate};
+use crate::ledger::masks::{self, Masks, replicate};
 use crate::ledger::{Ledger, Place, runs};
 use crate::model::decide::{Command, NewRun, NodeSpec};
 use crate::model::ids::{Alias, ProviderName, RunId, Slug};
@@ -89,7 +90,7 @@ impl Engine<'_> {
             }
         }
         let masks = Masks::of(self.repo, &order.base.1.to_string())?;
-        let (frozen, contents) = freeze(&masks, order);
+        let (frozen, contents) = freeze(&masks, order)?;
         let new = NewRun {
             id,
             slug: slug.clone(),
@@ -185,8 +186,17 @@ impl Engine<'_> {
 }
 
 /// The digests of a flow and its inputs, and their contents.
-fn freeze(masks: &Masks, order: &Order<'_>) -> (FrozenFlow, Vec<Content>) {
+fn freeze(masks: &Masks, order: &Order<'_>) -> Result<(FrozenFlow, Vec<Content>), Refusal> {
     let file = Content::new(masks, order.file);
+    // Every step reads the masked file, so that one must be the same flow.
+    if file.bytes() != order.file && flow::check(file.bytes()).flow.as_ref() != Some(order.flow) {
+        let redact = masks::FILE;
+        let message = format!(
+            "{redact} or aynig.secrets masks text of the flow, and what is left is another flow; nothing was started"
+        );
+        return Err(Refusal::new(Why::Usage, message)
+            .hint(format!("change that text, or the expressions in {redact}, and commit the change")));
+    }
     let inputs: Vec<(&String, Content)> =
         order.inputs.iter().map(|(name, value)| (name, Content::new(masks, value.as_bytes()))).collect();
     let frozen = FrozenFlow {
@@ -198,7 +208,7 @@ fn freeze(masks: &Masks, order: &Order<'_>) -> (FrozenFlow, Vec<Content>) {
         begins_at: order.fork.as_ref().map(|fork| fork.step.clone()),
     };
     let contents = std::iter::once(file).chain(inputs.into_iter().map(|(_, value)| value)).collect();
-    (frozen, contents)
+    Ok((frozen, contents))
 }
 
 fn limits(flow: &Flow) -> Limits {

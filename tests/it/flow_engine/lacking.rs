@@ -146,3 +146,32 @@ fn limits_that_an_agent_cannot_keep_are_refused() {
     );
     assert!(out(&repo.aynig_ok(["flow", "list"])).is_empty(), "nothing was started");
 }
+
+/// CONTRACT 16.5, 20.1
+#[test]
+fn a_flow_that_masks_would_change_is_refused() {
+    let repo = with_agent("true");
+    place_worktrees(&repo);
+    let steps =
+        STEPS.split("  - id: test").next().expect("a step").replace("completed: test", "completed: STOP");
+    let text = flow("write", &steps.replace("nobody", "scripted"));
+    for (expressions, extra, fits) in [
+        (".*[^A-Z]|[A-Z]", "", false),
+        ("prompt: wri", "", false),
+        ("tok-[0-9]+", "# tok-12\n", true),
+        ("absent", "", true),
+    ] {
+        repo.write(".aynig/redact", &format!("{expressions}\n"));
+        repo.write("flow.yaml", &format!("{extra}{text}"));
+        repo.commit_all("redact");
+        let refs = || repo.git(["for-each-ref"]);
+        let before = refs();
+        let started = repo.aynig(["flow", "start", "flow.yaml"]);
+        assert_eq!(started.status.success(), fits, "{expressions}: {}", told(&started));
+        if !fits {
+            let words = err(&started);
+            assert!(words.contains(".aynig/redact") && words.contains("nothing was started"), "{words}");
+            assert_eq!((refs(), started.status.code()), (before, Some(2)), "{words}");
+        }
+    }
+}
