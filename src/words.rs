@@ -17,13 +17,20 @@ pub fn error_chain(error: &dyn std::error::Error) -> String {
 }
 
 /// Quotes a word for a shell if it needs quoting: branch and file names may contain shell
-/// metacharacters.
-pub fn shell_quote(word: &str) -> String {
+/// metacharacters. One that is not UTF-8 is quoted as bash and zsh read it, since as text it would
+/// be another name.
+pub fn shell_quote(word: impl AsRef<[u8]>) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./@%+=:,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
+    match std::str::from_utf8(word.as_ref()) {
+        Ok(word) if !word.is_empty() && word.chars().all(plain) => word.to_owned(),
+        Ok(word) => format!("'{}'", word.replace('\'', "'\\''")),
+        Err(_) => {
+            let quoted = |byte: &u8| match char::from(*byte) {
+                c if plain(c) => c.to_string(),
+                _ => format!("\\x{byte:02x}"),
+            };
+            format!("$'{}'", word.as_ref().iter().map(quoted).collect::<String>())
+        }
     }
 }
 
@@ -52,7 +59,7 @@ pub const NO_COMMIT: &str = "no branch has a commit yet; make one: `git commit -
 
 /// The command that shows what a rescue ref saved. If changes were staged the commit is a merge,
 /// hence `--first-parent`.
-pub fn shows_rescued(reference: &str) -> String {
+pub fn shows_rescued(reference: impl AsRef<[u8]>) -> String {
     format!("git show --first-parent {}", shell_quote(reference))
 }
 
@@ -111,5 +118,7 @@ mod tests {
         assert_eq!(shell_quote("a;rm $HOME"), "'a;rm $HOME'");
         assert_eq!(shell_quote("it's"), "'it'\\''s'");
         assert_eq!(shell_quote(""), "''");
+        assert_eq!(shell_quote("caf\u{e9}"), "'caf\u{e9}'");
+        assert_eq!(shell_quote(b"a'\xff\\\xc3\xa9/b"), "$'a\\x27\\xff\\x5c\\xc3\\xa9/b'");
     }
 }

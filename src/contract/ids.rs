@@ -189,6 +189,12 @@ impl BranchName {
     }
 }
 
+impl AsRef<[u8]> for BranchName {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 const MAX_DIRECTORY_BYTES: usize = 150;
 const KEPT_DIRECTORY_BYTES: usize = 100;
 

@@ -82,11 +82,11 @@ impl Namespace {
 
     /// The refspecs that leave out what is no branch. Deferred states come along, since git leaves them out of all
     /// that is fetched or of nothing.
-    pub(crate) fn exclusions(&self) -> Vec<String> {
+    pub(crate) fn exclusions(&self) -> Vec<BString> {
         if !self.0.starts_with(HEADS) {
             return Vec::new();
         }
-        NO_BRANCHES.iter().map(|prefix| format!("^{}*", self.there(BStr::new(prefix)))).collect()
+        NO_BRANCHES.iter().map(|prefix| format!("^{}*", self.there(BStr::new(prefix))).into()).collect()
     }
 
     /// Whether refs have the same names everywhere.

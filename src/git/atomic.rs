@@ -11,10 +11,9 @@ use bstr::{BString, ByteSlice};
 use crate::contract::ids::{CommitId, RemoteName};
 use crate::contract::layout::OURS;
 use crate::git::process::cancel::Purpose;
+use crate::git::pushed::{Pushed, lease, parse_push, refspec, server_words};
 use crate::git::refs::transaction::{RefChange, Together};
-use crate::git::remote::{
-    HASTE, PATIENCE, PLAIN_PUSH, Pushed, QUESTION, RemoteError, UNTRACKED, parse_push, server_words,
-};
+use crate::git::remote::{HASTE, PATIENCE, PLAIN_PUSH, QUESTION, RemoteError, UNTRACKED};
 use crate::git::repo::open::Repo;
 
 /// Git's message about a server that cannot move several refs together.
@@ -95,13 +94,11 @@ impl Repo {
         let mut git = self.without_tracking(remote).map_err(unreachable)?;
         git = git.args(PLAIN_PUSH).args(["--porcelain", "--atomic"]);
         for change in changes {
-            let expected = change.expected.map(|id| id.to_string()).unwrap_or_default();
-            git = git.arg_with("--force-with-lease=", &there(change), &format!(":{expected}"));
+            git = git.arg(lease(there(change).as_bstr(), change.expected));
         }
         git = git.arg("--end-of-options").arg(UNTRACKED);
         for change in changes {
-            let new = change.new.map(|id| id.to_string()).unwrap_or_default();
-            git = git.arg_with(&format!("{new}:"), &there(change), "");
+            git = git.arg(refspec(change.new, there(change).as_bstr()));
         }
         let git = git.known_as(format!("push {remote}")).timeout(within.min(PATIENCE));
         let output = git.run_unchecked().map_err(unreachable)?;

@@ -17,6 +17,7 @@
 //! | [`remote`] | fetch, ls-remote, and the leased push |
 //! | `offer` | the push of a published branch, with push options |
 //! | `atomic` | the push that moves several refs together |
+//! | `pushed` | one ref of a push: its arguments, and its answer |
 //! | [`probe`] | queries of `aynig doctor` |
 
 pub(crate) mod address;
@@ -26,6 +27,7 @@ pub mod objects;
 pub(crate) mod offer;
 pub mod probe;
 pub mod process;
+pub(crate) mod pushed;
 pub(crate) mod refs;
 pub mod remote;
 pub mod repo;

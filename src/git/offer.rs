@@ -5,10 +5,9 @@
 use bstr::{BString, ByteSlice};
 
 use crate::contract::ids::{CommitId, RemoteName};
+use crate::git::pushed::{Pushed, lease, parse_push, refspec, server_words};
 use crate::git::refs::transaction::RefChange;
-use crate::git::remote::{
-    HASTE, PATIENCE, PLAIN_PUSH, Pushed, QUESTION, RemoteError, UNTRACKED, parse_push, server_words,
-};
+use crate::git::remote::{HASTE, PATIENCE, PLAIN_PUSH, QUESTION, RemoteError, UNTRACKED};
 use crate::git::repo::open::Repo;
 
 /// Git's message about a server that takes no push options. Nothing was sent to it then.
@@ -40,13 +39,12 @@ impl Repo {
         let unreachable =
             |source| RemoteError::Unreachable { what: "push to", remote: remote.clone(), source };
         let RefChange { name, expected, new } = change;
-        let text = |id: Option<CommitId>| id.map(|id| id.to_string()).unwrap_or_default();
         let mut git = self.without_tracking(remote).map_err(unreachable)?.args(PLAIN_PUSH).arg("--porcelain");
         for option in options {
             git = git.arg(format!("--push-option={option}"));
         }
-        git = git.arg_with("--force-with-lease=", name, &format!(":{}", text(*expected)));
-        git = git.arg("--end-of-options").arg(UNTRACKED).arg_with(&format!("{}:", text(*new)), name, "");
+        git = git.arg(lease(name.as_bstr(), *expected));
+        git = git.arg("--end-of-options").arg(UNTRACKED).arg(refspec(*new, name.as_bstr()));
         let pushed = git.known_as(format!("push {remote}")).timeout(PATIENCE).run_unchecked();
         let output = match pushed {
             Ok(output) => output,

@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bstr::{BStr, BString, ByteSlice};
+use bstr::{BString, ByteSlice};
 
 use crate::clock;
 use crate::clock::Stopwatch;
@@ -26,6 +26,7 @@ use crate::contract::namespace::Namespace;
 use crate::fsutil::{DirLock, FileLock};
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::process::cancel::{Interrupt, Purpose};
+use crate::git::pushed::{Pushed, lease, parse_push, refspec, server_words};
 use crate::git::refs::cas::{RefError, Tip};
 use crate::git::repo::open::Repo;
 
@@ -113,22 +114,6 @@ pub struct Move {
     pub within: Option<Duration>,
 }
 
-/// The result of a push for one branch, as far as its reply shows.
-#[must_use]
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Pushed {
-    /// It was moved, or already has our commit.
-    Accepted,
-    /// The remote has another value than the expected one.
-    Stale,
-    /// The server refused; its reason.
-    Refused(String),
-    /// The server failed for now: its ref was locked, or its disk has a problem.
-    Failed(String),
-    /// There was no reply for this branch.
-    Unknown,
-}
-
 impl RemoteError {
     /// The remote of this error, if it is about one.
     pub(crate) fn remote(&self) -> Option<&RemoteName> {
@@ -148,18 +133,17 @@ impl Repo {
 
     /// The upstream of `branch`, if it is on `remote`.
     pub(crate) fn upstream_on(&self, branch: &BranchName, remote: &RemoteName) -> Option<BranchName> {
-        if self.config(&format!("branch.{branch}.remote"))? != remote.as_str() {
+        if self.config_of_branch(branch, "remote")? != remote.as_str() {
             return None;
         }
-        let merge = self.config(&format!("branch.{branch}.merge"))?;
-        BranchName::from_full_ref(BStr::new(merge.as_bytes()))
+        BranchName::from_full_ref(self.config_of_branch(branch, "merge")?.as_bstr())
     }
 
     /// Fetches all branches of `remote` and their deferred states in one connection, and prunes.
     pub(crate) fn fetch_branches(&self, remote: &RemoteName) -> Result<(), RemoteError> {
         let names = self.namespace()?;
-        let all = format!("+{HEADS}*:{}*", fetched_from(remote));
-        let slots = format!("+{}*:{}*", names.there(SLOTS.into()), fetched_slots(remote));
+        let all = format!("+{HEADS}*:{}*", fetched_from(remote)).into();
+        let slots = format!("+{}*:{}*", names.there(SLOTS.into()), fetched_slots(remote)).into();
         let specs = [vec![all, slots], names.exclusions()].concat();
         self.fetch(remote, &specs, Purpose::Scan, PATIENCE)
     }
@@ -171,17 +155,18 @@ impl Repo {
         branches: &[BranchName],
         within: Duration,
     ) -> Result<(), RemoteError> {
-        let specs: Vec<String> = branches
-            .iter()
-            .map(|branch| format!("+{HEADS}{branch}:{}{branch}", fetched_from(remote)))
-            .collect();
+        // As bytes: as text, a name that is not UTF-8 would become that of another branch.
+        let spec = |branch: &BranchName| {
+            [b"+", branch.full_ref().as_bytes(), b":", fetched_ref(remote, branch).as_bytes()].concat().into()
+        };
+        let specs: Vec<BString> = branches.iter().map(spec).collect();
         self.fetch(remote, &specs, Purpose::Other, within)
     }
 
     fn fetch(
         &self,
         remote: &RemoteName,
-        specs: &[String],
+        specs: &[BString],
         purpose: Purpose,
         within: Duration,
     ) -> Result<(), RemoteError> {
@@ -213,7 +198,7 @@ impl Repo {
     fn fetch_once(
         &self,
         remote: &RemoteName,
-        specs: &[String],
+        specs: &[BString],
         purpose: Purpose,
         within: Duration,
     ) -> Result<(), ProcessError> {
@@ -225,14 +210,16 @@ impl Repo {
                 git = git.arg("--prune");
             }
             // All contents of a ledger are read, so a partial clone leaves out none.
-            if specs.iter().any(|spec| [RUNS, FETCHED_RUNS].iter().any(|to| spec.contains(&format!(":{to}"))))
+            if specs
+                .iter()
+                .any(|spec| [RUNS, FETCHED_RUNS].iter().any(|to| spec.contains_str(format!(":{to}"))))
             {
                 git = git.arg("--no-filter");
             }
             let done = git
                 .arg("--end-of-options")
                 .arg(remote.as_str())
-                .args(specs)
+                .args(specs.iter().map(|spec| spec.to_os_str_lossy()))
                 .known_as(format!("fetch {remote}"))
                 .timeout(within)
                 .run();
@@ -279,7 +266,7 @@ impl Repo {
         branch: &BranchName,
         within: Duration,
     ) -> Result<(), RemoteError> {
-        let spec = self.namespace()?.there(slot_ref(branch).as_bstr()).to_string();
+        let spec = self.namespace()?.there(slot_ref(branch).as_bstr());
         self.fetch(remote, &[spec], Purpose::Other, within)
     }
 
@@ -292,8 +279,10 @@ impl Repo {
     ) -> Result<(), RemoteError> {
         let there = self.namespace()?;
         // A pattern may match nothing, where a name that is missing fails the fetch.
-        let specs: Vec<String> =
-            names.iter().map(|(name, here)| format!("+{}*:{here}*", there.there((*name).into()))).collect();
+        let specs: Vec<BString> = names
+            .iter()
+            .map(|(name, here)| format!("+{}*:{here}*", there.there((*name).into())).into())
+            .collect();
         self.fetch(remote, &specs, Purpose::Other, within)
     }
 
@@ -305,14 +294,14 @@ impl Repo {
         within: Duration,
     ) -> Result<(), RemoteError> {
         let there = self.namespace()?;
-        let specs: Vec<String> = names.iter().map(|name| there.there(name.as_bstr()).to_string()).collect();
+        let specs: Vec<BString> = names.iter().map(|name| there.there(name.as_bstr())).collect();
         self.fetch(remote, &specs, Purpose::Other, within)
     }
 
     /// Fetches all ledgers of `remote` in one connection, and prunes. They are kept aside, below
     /// [`FETCHED_RUNS`].
     pub(crate) fn fetch_ledgers(&self, remote: &RemoteName) -> Result<(), RemoteError> {
-        let all = format!("+{}*:{FETCHED_RUNS}{remote}/*", self.namespace()?.there(RUNS.into()));
+        let all = format!("+{}*:{FETCHED_RUNS}{remote}/*", self.namespace()?.there(RUNS.into())).into();
         self.fetch(remote, &[all], Purpose::Scan, QUESTION)
     }
 
@@ -409,10 +398,10 @@ impl Repo {
         within: Duration,
     ) -> Result<(), RemoteError> {
         let git = self.remote_git(Purpose::Other).for_others(call, Purpose::Other).args(QUIET_FETCH);
-        let git = git.arg("--end-of-options").arg(remote.as_str());
-        let fetched = branches
-            .iter()
-            .fold(git, |git, branch| git.arg_with("", &branch.full_ref(), ""))
+        let fetched = git
+            .arg("--end-of-options")
+            .arg(remote.as_str())
+            .args(branches.iter().map(|branch| branch.full_ref().to_os_str_lossy().into_owned()))
             .known_as(format!("fetch {remote}"))
             .timeout(within)
             .run();
@@ -436,11 +425,11 @@ impl Repo {
             |source| RemoteError::Unreachable { what: "push to", remote: remote.clone(), source };
         let mut git = self.without_tracking(remote).map_err(unreachable)?.args(PLAIN_PUSH).arg("--porcelain");
         for Move { branch, expected, .. } in moves {
-            git = git.arg_with("--force-with-lease=", &branch.full_ref(), &format!(":{expected}"));
+            git = git.arg(lease(branch.full_ref().as_bstr(), Some(*expected)));
         }
         git = git.arg("--end-of-options").arg(UNTRACKED);
         for Move { branch, new, .. } in moves {
-            git = git.arg_with(&format!("{new}:"), &branch.full_ref(), "");
+            git = git.arg(refspec(Some(*new), branch.full_ref().as_bstr()));
         }
         let git = git.known_as(format!("push {remote}")).timeout(within.min(PATIENCE));
         let output = git.run_unchecked().map_err(unreachable)?;
@@ -497,53 +486,6 @@ fn parse_listed(line: &[u8]) -> Option<(BranchName, CommitId)> {
     Some((BranchName::from_full_ref(name.as_bstr())?, CommitId::parse_hex(id)?))
 }
 
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Row {
-    pub(super) reference: BString,
-    pub(super) outcome: Pushed,
-}
-
-/// Parses the lines `<flag>\t<from>:<to>\t<summary>` of `git push --porcelain`.
-pub(super) fn parse_push(stdout: &[u8]) -> Vec<Row> {
-    stdout.lines().filter_map(parse_row).collect()
-}
-
-fn parse_row(line: &[u8]) -> Option<Row> {
-    let mut fields = line.splitn(3, |byte| *byte == b'\t');
-    let (flag, refs, summary) = (fields.next()?, fields.next()?, fields.next()?);
-    let (_, reference) = refs.split_once_str(":")?;
-    let outcome = match flag {
-        // `-` is a deletion, `+` a move that is none forward. `=` means that the remote has exactly our commit. Our commits are unique, so an earlier
-        // push of ours put it there.
-        b" " | b"*" | b"=" | b"+" | b"-" => Pushed::Accepted,
-        b"!" if summary.starts_with(b"[remote rejected]") || summary.starts_with(b"[remote failure]") => {
-            let reason = summary.to_str_lossy().trim_start_matches("[remote rejected]").trim().to_owned();
-            // The messages of `git receive-pack` when it cannot lock or write a ref.
-            if reason.starts_with("(failed to update ref") || reason.starts_with("(atomic transaction failed")
-            {
-                Pushed::Failed(reason)
-            } else {
-                Pushed::Refused(reason)
-            }
-        }
-        b"!" => Pushed::Stale,
-        _ => Pushed::Unknown,
-    };
-    Some(Row { reference: reference.into(), outcome })
-}
-
-/// The server's own messages (`remote: …`), on one line, bounded.
-pub(super) fn server_words(stderr: &[u8]) -> String {
-    let text = stderr.to_str_lossy();
-    let lines: Vec<&str> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("remote: "))
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect();
-    lines.join("; ").chars().filter(|c| !c.is_control()).take(600).collect()
-}
-
 /// Runs `ls-remote` by a prepared call of git. No branches stand for all.
 fn list(
     git: Git,
@@ -565,34 +507,4 @@ fn list(
     })?;
     let listed = output.stdout.lines().filter_map(parse_listed);
     Ok(listed.filter(|(branch, _)| !names.has_branch(branch)).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn push_answers_are_told_apart() {
-        let answer = "To ../r.git\n \taa:refs/heads/won\t1..2\n=\taa:refs/heads/mine\t[up to date]\n!\taa:refs/heads/lost\t[rejected] (stale info)\n\
-            !\taa:refs/heads/behind\t[rejected] (non-fast-forward)\n!\taa:refs/heads/kept\t[remote rejected] (hook declined)\n\
-            !\taa:refs/heads/locked\t[remote rejected] (failed to update ref)\n\
-            !\taa:refs/heads/atomic\t[remote rejected] (atomic transaction failed)\nDone\n";
-        let rows = parse_push(answer.as_bytes());
-        let of = |name: &str| {
-            rows.iter().find(|row| row.reference == format!("refs/heads/{name}")).map(|row| &row.outcome)
-        };
-        assert_eq!(of("won"), Some(&Pushed::Accepted));
-        assert_eq!(of("mine"), Some(&Pushed::Accepted));
-        assert_eq!(of("lost"), Some(&Pushed::Stale));
-        assert_eq!(of("behind"), Some(&Pushed::Stale));
-        assert_eq!(of("kept"), Some(&Pushed::Refused("(hook declined)".to_owned())));
-        assert_eq!(of("locked"), Some(&Pushed::Failed("(failed to update ref)".to_owned())));
-        assert_eq!(of("atomic"), Some(&Pushed::Failed("(atomic transaction failed)".to_owned())));
-        assert_eq!(rows.len(), 7);
-    }
-
-    #[test]
-    fn the_servers_own_words_are_kept() {
-        assert_eq!(server_words(b"remote: no, protected   \nremote: \nerror: failed\n"), "no, protected");
-    }
 }

@@ -119,11 +119,11 @@ impl From<OpenError> for Error {
                  if it is gone, so is what this directory belonged to: remove the file",
             ),
             OpenError::Piped { file } => {
-                let shown = shell_quote(&file.to_string_lossy());
+                let shown = shell_quote(file.as_os_str().as_encoded_bytes());
                 Self::setup(message).hint(format!("`rm {shown}`, and write it anew if it had something; then again"))
             }
             OpenError::NoWorkTree { file, .. } => {
-                let shown = shell_quote(&file.to_string_lossy());
+                let shown = shell_quote(file.as_os_str().as_encoded_bytes());
                 Self::setup(message).hint(format!("`git -C / config --file {shown} --unset core.worktree`, then again"))
             }
             OpenError::Broken { .. } => Self::setup(message).hint(
@@ -158,7 +158,7 @@ impl From<AuthorityError> for Error {
             hints: if let AuthorityError::Refused { remote, branch, .. } = &error {
                 vec![format!(
                     "nothing was changed; `aynig status --remote {remote} --branch {}` shows whether somebody holds the branch",
-                    shell_quote(&branch.to_string())
+                    shell_quote(&branch)
                 )]
             } else {
                 reachable(&error)

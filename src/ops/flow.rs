@@ -62,7 +62,7 @@ pub fn not_of_a_run(repo: &Repo, name: &str) -> Result<(), Error> {
         if state.workspaces.values().all(|workspace| workspace.branch_name != branch) {
             continue;
         }
-        let main = repo.default_branch(None).map(|main| shell_quote(&main.to_string()));
+        let main = repo.default_branch(None).map(|main| shell_quote(&main));
         let (slug, branch) = (&state.run.slug, shell_quote(branch));
         let message = format!("HEAD is {branch}, the work of run {slug}; nothing was started");
         let own = format!("`--base {branch}` begins with the work of run {slug}");

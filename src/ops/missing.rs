@@ -29,13 +29,9 @@ pub fn options(repo: &Repo, authority: &Authority, branch: &BranchName) -> Strin
         None if matches!(OuterCommand::of(repo), Ok(None)) && here().as_ref() == Some(branch) => {
             String::new()
         }
-        None => format!(" --branch {}", shell_quote(&branch.to_string())),
+        None => format!(" --branch {}", shell_quote(&branch)),
         Some(remote) => {
-            format!(
-                " --branch {} --remote {}",
-                shell_quote(&branch.to_string()),
-                shell_quote(remote.as_str())
-            )
+            format!(" --branch {} --remote {}", shell_quote(&branch), shell_quote(remote.as_str()))
         }
     }
 }

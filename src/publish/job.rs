@@ -176,7 +176,7 @@ impl There {
             let shown = shell_quote(remote.as_str());
             let mut refusal = Refusal::new(Why::Usage, message);
             if matches!(repo.branch_head(base), Ok(Some(_))) {
-                let push = format!("git push {shown} {}", shell_quote(&base.to_string()));
+                let push = format!("git push {shown} {}", shell_quote(&base));
                 refusal = refusal.hint(format!("`{push}` brings it there; then publish again"));
             }
             return Err(refusal.hint(format!(
@@ -281,7 +281,7 @@ impl Job<'_> {
         let pull = format!(
             "git -C {worktree} pull --no-rebase --no-edit {} {}",
             shell_quote(remote.as_str()),
-            shell_quote(&name.to_string())
+            shell_quote(&name)
         );
         Err(Refusal::new(Why::Conflict, message)
             .hint(format!("`{}` shows them", self.names.shows(name.as_bstr(), ours.short())))

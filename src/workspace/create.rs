@@ -161,7 +161,7 @@ impl Workspaces<'_> {
         }
         let found = self.repo.branch_head(&branch);
         if found.map_err(|error| Refusal::because(&format!("read {branch}"), &error))?.is_some() {
-            let rename = format!("git branch --move {} NAME", shell_quote(&branch.to_string()));
+            let rename = format!("git branch --move {} NAME", shell_quote(&branch));
             return Err(taken(format!("there is a branch {branch}")).hint(format!("rename it: `{rename}`")));
         }
         if occupied(&context.worktree_path) {
@@ -323,7 +323,7 @@ impl Workspaces<'_> {
             let Ok(branch) = BranchName::new(&prefix.as_bytes()[..at]) else { continue };
             let found = self.repo.branch_head(&branch);
             if found.map_err(|error| Refusal::because("read a branch", &error))?.is_some() {
-                let shown = shell_quote(&branch.to_string());
+                let shown = shell_quote(&branch);
                 return Err(Refusal::new(
                     Why::Setup,
                     format!("there is a branch {branch}, so none can be below it; nothing was changed"),

@@ -206,7 +206,7 @@ impl Workspaces<'_> {
             );
             return Err(Refusal::new(Why::Conflict, message).hint(format!(
                 "if no git works there: `rm {}`, then again",
-                shell_quote(&lock.to_string_lossy())
+                shell_quote(lock.as_os_str().as_encoded_bytes())
             )));
         }
         if !worktree.names_its_registration() {

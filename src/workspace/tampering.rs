@@ -240,7 +240,7 @@ fn restores_hook(saved: &Path, name: &str, old: Option<&Hook>) -> String {
         Some(Hook { content, mode: None }) => format!("ln -sfn {} {shown}", shell_quote(content)),
         Some(Hook { content, mode: Some(mode) }) => {
             let copy = saved_at(saved, content);
-            format!("install -m {mode:o} {} {shown}", shell_quote(&copy.to_string_lossy()))
+            format!("install -m {mode:o} {} {shown}", shell_quote(copy.as_os_str().as_encoded_bytes()))
         }
     }
 }
@@ -253,7 +253,7 @@ pub(super) fn restores_setting(
     new: Option<&Values>,
 ) -> String {
     let key = shell_quote(key_and_worktree(key).0);
-    let shown = |path: &Path| shell_quote(&path.to_string_lossy());
+    let shown = |path: &Path| shell_quote(path.as_os_str().as_encoded_bytes());
     let mut files: Vec<&PathBuf> = new.into_iter().flatten().map(|(file, _)| file).collect();
     files.dedup();
     let unset = files.into_iter().map(|file| format!("git config --file {} --unset-all {key}", shown(file)));

@@ -126,7 +126,7 @@ fn check(process: &Process, options: &FlowCheck) -> Result<Exit, Error> {
         format!("{}  {}: {steps}, {warnings}{here}", styled(GOOD, "ok"), ui::sanitize(&name))
     });
     if faults > 0 && orch::read::check(&bytes).graph.is_some() {
-        ui::remark(&format!("it is a graph: `aynig orch check {}`", shell_quote(&name)));
+        ui::remark(&format!("it is a graph: `aynig orch check {}`", shell_quote(&*name)));
     }
     Ok(exit)
 }

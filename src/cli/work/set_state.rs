@@ -177,7 +177,7 @@ fn left_parked(authority: &Authority, parked: &[BranchName]) -> Option<String> {
     };
     let remote = authority.source().map_or_else(String::new, |remote| format!(" --remote {remote}"));
     let names: String = match parked.len() {
-        ..=MOST_NAMED => parked.iter().map(|one| format!(" {}", shell_quote(&one.to_string()))).collect(),
+        ..=MOST_NAMED => parked.iter().map(|one| format!(" {}", shell_quote(one))).collect(),
         _ => " BRANCH…".to_owned(),
     };
     let count = pluralize(parked.len(), "parked branch");

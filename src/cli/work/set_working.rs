@@ -37,7 +37,7 @@ pub(crate) fn run(app: &App, arguments: &SetWorking) -> Result<Exit, Error> {
         ui::answer(&transition(written, &more));
         if *fresh {
             // As the lease's holder, whom a guarded server lets push.
-            let branch = shell_quote(&written.branch.to_string());
+            let branch = shell_quote(&written.branch);
             let remote =
                 authority.source().map(|remote| format!("AYNIG_REMOTE={} ", shell_quote(remote.as_str())));
             let remote = remote.unwrap_or_default();

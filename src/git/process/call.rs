@@ -7,7 +7,6 @@
 //! unseen.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -199,11 +198,6 @@ impl Git {
     pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
         self.arguments.push(argument.as_ref().to_owned());
         self
-    }
-
-    /// An argument with the name of a ref between other words, byte by byte: a name need not be text.
-    pub fn arg_with(self, before: &str, name: &[u8], after: &str) -> Self {
-        self.arg(OsString::from_vec([before.as_bytes(), name, after.as_bytes()].concat()))
     }
 
     /// Adds arguments.

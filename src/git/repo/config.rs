@@ -19,6 +19,7 @@ use gix::config::Source;
 use gix::config::file::SectionRef;
 
 use crate::clock::Stopwatch;
+use crate::contract::ids::BranchName;
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::repo::listing::{is_ours, listing, parsed};
 use crate::git::repo::open::{Repo, gix_chain};
@@ -115,6 +116,11 @@ impl Repo {
     /// A string from git's configuration; the last value wins, `None` when unset.
     pub fn config(&self, key: &str) -> Option<String> {
         self.gix.config_snapshot().string(key).map(|value| value.to_str_lossy().into_owned())
+    }
+
+    /// A setting of a branch, whose name need not be UTF-8.
+    pub(crate) fn config_of_branch(&self, branch: &BranchName, name: &str) -> Option<BString> {
+        self.gix.config_snapshot().plumbing().string_by("branch", branch.as_bstr(), name)
     }
 
     /// A boolean that is validated elsewhere, or not critical: an invalid value counts as false.

@@ -87,11 +87,7 @@ fn asked<'t>(repo: &Repo, authority: &Authority, target: &'t Target) -> Result<(
         && newest_request(repo, &target.branch, head.id)
             .is_some_and(|asked| WaitsFor::of(&asked.message.trailers).is_some())
     {
-        let line = format!(
-            "aynig set-state {}{} --retry",
-            shell_quote(&target.branch.to_string()),
-            option(authority)
-        );
+        let line = format!("aynig set-state {}{} --retry", shell_quote(&target.branch), option(authority));
         return Err(error.hint(format!("the question was cancelled; `{line}` asks it again")));
     }
     if let Some(answer) = target.head.as_ref().and_then(|head| newest_answer(repo, head.id, "")) {
@@ -102,7 +98,7 @@ fn asked<'t>(repo: &Repo, authority: &Authority, target: &'t Target) -> Result<(
 
 /// The command that sets a state that is no listed answer.
 fn by_hand(authority: &Authority, branch: &BranchName) -> String {
-    let (branch, remote) = (shell_quote(&branch.to_string()), option(authority));
+    let (branch, remote) = (shell_quote(&branch), option(authority));
     format!("`aynig set-state --branch {branch}{remote} --state STATE` sets a state by hand")
 }
 
@@ -117,7 +113,7 @@ pub fn lines(authority: &Authority, asked: &Asked) -> Vec<String> {
         Answers::Listed(states) => states.iter().map(StateName::as_str).collect(),
         Answers::Invalid(_) => Vec::new(),
     };
-    let (branch, commit) = (shell_quote(&asked.branch.to_string()), asked.event.commit.short());
+    let (branch, commit) = (shell_quote(&asked.branch), asked.event.commit.short());
     let line = |state| format!("aynig answer {branch} {state} --expect {commit}{}", option(authority));
     states.into_iter().map(line).collect()
 }

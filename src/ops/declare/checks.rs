@@ -145,7 +145,7 @@ impl Target {
     }
 
     fn look_hint(&self, authority: &Authority) -> String {
-        let branch = shell_quote(&self.branch.to_string());
+        let branch = shell_quote(&self.branch);
         let remote = authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
         format!("look with `aynig status --branch {branch}{remote}` and `aynig log {branch}{remote}`")
     }

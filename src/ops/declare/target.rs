@@ -184,10 +184,8 @@ impl Target {
     fn refusal(&self, run: &BString) -> Error {
         let holder = self.head_words();
         let message = format!("attempt {run} no longer holds {}: {holder}; nothing was changed", self.branch);
-        Error::new(Kind::Conflict, message).hint(format!(
-            "`--branch {}` says that you mean it nevertheless",
-            shell_quote(&self.branch.to_string())
-        ))
+        Error::new(Kind::Conflict, message)
+            .hint(format!("`--branch {}` says that you mean it nevertheless", shell_quote(&self.branch)))
     }
 
     pub(super) fn tree(&self, repo: &Repo) -> Result<CommitId, Error> {

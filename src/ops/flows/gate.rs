@@ -70,10 +70,9 @@ pub(super) fn none_waits(repo: &Repo, authority: &Authority, driver: &BranchName
     let message =
         format!("an answer of {author} ({word}) to {driver} was pushed, and waits; nothing was changed");
     let option = authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
-    Err(Error::new(Kind::Conflict, message).hint("`aynig run` takes it in").hint(format!(
-        "or `aynig set-state --withdraw {}{option}` removes it",
-        shell_quote(&driver.to_string())
-    )))
+    Err(Error::new(Kind::Conflict, message)
+        .hint("`aynig run` takes it in")
+        .hint(format!("or `aynig set-state --withdraw {}{option}` removes it", shell_quote(&driver))))
 }
 
 /// An answer in words.

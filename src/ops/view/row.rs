@@ -98,7 +98,7 @@ pub(crate) fn row(
             let question = message.as_ref().and_then(|message| WaitsFor::of(&message.trailers));
             let since = row.committed_at.unwrap_or(now);
             row.waits = question.map(|question| WaitsView::new(&question, since));
-            for_somebody(&mut row, authority, trouble.as_ref());
+            for_somebody(&mut row, authority, &branch.name, trouble.as_ref());
             if authority.source().is_none() {
                 of_a_stray(&mut row, repo, branch.head);
             }
@@ -220,7 +220,7 @@ fn of_a_stray(row: &mut BranchView, repo: &Repo, head: Option<CommitId>) {
 }
 
 /// Adds how to answer a branch that waits for somebody.
-fn for_somebody(row: &mut BranchView, authority: &Authority, trouble: Option<&Reason>) {
+fn for_somebody(row: &mut BranchView, authority: &Authority, name: &BranchName, trouble: Option<&Reason>) {
     row.cause = trouble.map(Reason::word);
     row.mistake = trouble.is_some_and(|reason| reason.severity() == Severity::Misconfigured);
     let remote = authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
@@ -231,7 +231,7 @@ fn for_somebody(row: &mut BranchView, authority: &Authority, trouble: Option<&Re
         None if row.state.as_deref().is_some_and(|state| [TURN, IDLE].contains(&state)) => {
             "`aynig orch approvals` shows what is asked".to_owned()
         }
-        None => format!("`aynig answer {}{remote}` shows what is asked", shell_quote(&row.branch)),
+        None => format!("`aynig answer {}{remote}` shows what is asked", shell_quote(name)),
     };
     row.reason = Some(match trouble {
         Some(trouble) => format!("{hint}; {trouble}"),

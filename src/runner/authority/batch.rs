@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use crate::clock;
 use crate::clock::Stopwatch;
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
-use crate::git::remote::{HASTE, Move, PATIENCE, Pushed, QUESTION, RemoteError};
+use crate::git::pushed::Pushed;
+use crate::git::remote::{HASTE, Move, PATIENCE, QUESTION, RemoteError};
 use crate::git::{ProcessError, Repo, Swap};
 
 use crate::runner::authority::error::AuthorityError;
@@ -251,17 +252,25 @@ impl Remote {
             .collect()
     }
 
-    /// Pushes the moves. If the connection broke, pushes those once more that certainly did not happen.
+    /// Pushes the moves. If the connection broke, pushes those once more that certainly did not happen. If none of
+    /// several was judged then either, pushes each alone: one that git does not take would deny all others.
     fn push(&self, repo: &Repo, moves: &[Move], until: Option<Instant>) -> Vec<Result<Swap, AuthorityError>> {
         let (mut answers, broken) = self.push_once(repo, moves, until);
-        let again: Vec<usize> = (0..moves.len()).filter(|at| broken && is_unmoved(&answers[*at])).collect();
-        if again.is_empty() {
-            return answers;
-        }
-        let retried: Vec<Move> = again.iter().map(|at| moves[*at].clone()).collect();
-        let (second, _) = self.push_once(repo, &retried, until);
-        for (at, answer) in again.into_iter().zip(second) {
-            answers[at] = answer;
+        for alone in [false, true] {
+            let again: Vec<usize> =
+                (0..moves.len()).filter(|at| broken && is_unmoved(&answers[*at])).collect();
+            if again.is_empty() || alone && (again.len() < 2 || again.len() < moves.len()) {
+                break;
+            }
+            for some in again.chunks(if alone { 1 } else { again.len() }) {
+                if alone && until.is_some_and(|until| until <= clock::monotonic()) {
+                    break;
+                }
+                let retried: Vec<Move> = some.iter().map(|at| moves[*at].clone()).collect();
+                for (at, answer) in some.iter().zip(self.push_once(repo, &retried, until).0) {
+                    answers[*at] = answer;
+                }
+            }
         }
         answers
     }

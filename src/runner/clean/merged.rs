@@ -42,7 +42,7 @@ pub(crate) fn merged(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Merged>, 
             continue;
         }
         if let Some(how) = repo.landed(head, *main)? {
-            let command = format!("git branch -D {}", shell_quote(&tip.branch.to_string()));
+            let command = format!("git branch -D {}", shell_quote(&tip.branch));
             let into = short(&into.to_string()).to_owned();
             found.push(Merged { branch: tip.branch, into, how: words(how), command });
         }

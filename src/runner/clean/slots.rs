@@ -61,9 +61,13 @@ fn item(repo: &Repo, wanted: &CleanOptions, slot: &Stranded) -> Item {
     let why = format!("{}; left by {}", slot.why, sender(repo, id));
     let name = slot_ref(&slot.branch);
     if let Some(remote) = &slot.remote {
-        let lease = shell_quote(&format!("--force-with-lease={name}:{id}"));
-        let push =
-            format!("git push {lease} {} {}", shell_quote(remote.as_str()), shell_quote(&format!(":{name}")));
+        let lease =
+            shell_quote([b"--force-with-lease=", name.as_slice(), format!(":{id}").as_bytes()].concat());
+        let push = format!(
+            "git push {lease} {} {}",
+            shell_quote(remote.as_str()),
+            shell_quote([b":", name.as_slice()].concat())
+        );
         return item
             .stays(why, format!("`git show {}` shows it, `{push}` removes it from {remote}", id.short()));
     }

@@ -307,7 +307,7 @@ impl Notification {
 
     /// Commands for the user, most likely first.
     fn next_steps(&self) -> Vec<String> {
-        let branch = shell_quote(&self.exact.to_str_lossy());
+        let branch = shell_quote(&self.exact);
         let remote = self.remote.as_ref().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
         let history = format!("aynig log --branch {branch}{remote}");
         let logs = self.run_id.as_ref().map(|_| format!("aynig logs --branch {branch}{remote}"));

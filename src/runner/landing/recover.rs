@@ -411,7 +411,7 @@ fn awaited_sentence(branch: &BranchName, attempt: AttemptId) -> String {
     format!(
         "Another process on this host, its runner or one that recovers it, still has hold of its worktree. When that is done, \
          {AWAITED} {}",
-        shows_rescued(&reference.to_str_lossy())
+        shows_rescued(reference)
     )
 }
 

@@ -130,10 +130,10 @@ pub(crate) fn retry_sentence(
 /// The sentence with the commands that show and apply saved work.
 pub(crate) fn rescue_sentence(saved: &Saved) -> String {
     // If files were staged the rescue is a merge, so both commands need the side to compare with.
-    let reference = saved.reference.to_str_lossy();
+    let reference = &saved.reference;
     format!(
         "Unfinished work was saved: {} (or git cherry-pick --no-commit -m1 {}).",
-        shows_rescued(&reference),
-        shell_quote(&reference)
+        shows_rescued(reference),
+        shell_quote(reference)
     )
 }

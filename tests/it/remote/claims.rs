@@ -1,8 +1,5 @@
 //! A step and the race for it: claims that win, lose, are refused, or are cut off.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-
 use super::*;
 
 /// CONTRACT 4.12, 5.2, 9.12, 12.4
@@ -373,23 +370,4 @@ fn the_result_is_recognised_when_nobody_could_be_asked_at_first() {
     assert_eq!(states(&hub, "task"), ["work", "working", "stalled"]);
     assert!(out(&output).contains("→ stalled"), "it is our own result: {}", told(&output));
     clone.assert_tidy();
-}
-
-/// CONTRACT 5.15
-#[test]
-fn a_name_that_is_no_text_is_claimed_and_hinders_no_other() {
-    let hub = hub(&[("review", "next done")]);
-    for name in ["a", "b", "c"] {
-        hub.ready(name, "review");
-    }
-    let commit = hub.head("a");
-    // The second is what the first looks like as text.
-    let odd: [&[u8]; 2] = [b"refs/heads/bad\xff\xfe", b"refs/heads/bad\xef\xbf\xbd\xef\xbf\xbd"];
-    for name in odd {
-        let made = hub.git_command().arg("update-ref").arg(OsStr::from_bytes(name)).arg(&commit).status();
-        assert!(made.expect("git runs").success());
-    }
-    clone(&hub).aynig_ok(["run", "--remote", "origin", "--drain", "--jobs", "6"]);
-    let states = hub.git(["for-each-ref", "--format=%(contents:subject)", "refs/heads"]);
-    assert_eq!(states.lines().filter(|subject| subject.contains("done")).count(), 5, "{states}");
 }

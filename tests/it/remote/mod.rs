@@ -22,6 +22,7 @@ mod interrupted;
 mod landings;
 mod namespace;
 mod observed;
+mod odd_names;
 mod places;
 mod races;
 mod selection;

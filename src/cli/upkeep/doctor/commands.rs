@@ -63,7 +63,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
             Some(false) => findings.push(Finding::warning(
                 "commands",
                 format!("{path} is committed without the executable bit"),
-                format!("git add --chmod=+x {}, and commit it", shell_quote(&path)),
+                format!("git add --chmod=+x {}, and commit it", shell_quote(&*path)),
             )),
             Some(true) if has_no_interpreter(&file.head) => findings.push(Finding::warning(
                 "commands",
@@ -264,7 +264,7 @@ fn default_state(
         "{name} is the default branch and declares the state {state}: whatever is branched off asks for it too, and a run leaves it \
          alone unless it is named"
     );
-    let quoted = shell_quote(&name.to_string());
+    let quoted = shell_quote(&name);
     let message = "-m 'Declare no state here'";
     let next = if matches!(meaning, Head::Working(_)) {
         format!("aynig status --branch {quoted}{option}")

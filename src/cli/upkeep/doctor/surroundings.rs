@@ -186,7 +186,7 @@ fn places_above(repo: &Repo, place: &Path) -> Vec<String> {
         .take_while(inside)
         .map(|path| path.strip_prefix(repo.top()).unwrap_or(path))
         .filter(|path| !path.as_os_str().is_empty())
-        .map(|path| shell_quote(&path.to_string_lossy()))
+        .map(|path| shell_quote(path.as_os_str().as_encoded_bytes()))
         .collect();
     places.reverse();
     places
@@ -229,7 +229,7 @@ pub(crate) fn notify(repo: &Repo) -> Option<Finding> {
         Some(file) if aynig::fsutil::is_executable(&file) => None,
         Some(file) if file.exists() => Some((
             format!("{} of aynig.notify is not executable", file.display()),
-            format!("chmod +x {}", shell_quote(&file.to_string_lossy())),
+            format!("chmod +x {}", shell_quote(file.as_os_str().as_encoded_bytes())),
         )),
         Some(file) => Some((
             format!("{} of aynig.notify is not there", file.display()),

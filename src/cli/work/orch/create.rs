@@ -73,7 +73,7 @@ fn graph_of(file: &Path, bytes: &[u8]) -> Result<Graph, Error> {
     let faults = notes.iter().filter(|note| note.severity == Severity::Fault).count();
     graph.ok_or_else(|| {
         Error::failed(format!("{name} has {}; nothing was changed", pluralize(faults, "fault")))
-            .hint(format!("`aynig orch check {}` reports all of them again", shell_quote(&name)))
+            .hint(format!("`aynig orch check {}` reports all of them again", shell_quote(&*name)))
     })
 }
 
