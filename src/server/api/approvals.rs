@@ -13,9 +13,9 @@ use crate::ops::{approvals, flows, workspace};
 use crate::server::body::{self, Key, Path};
 use crate::server::failure::Failure;
 
-/// List the requests that wait for an answer, and the gates of flows
+/// List the open requests of nodes and the open gates of flows
 #[utoipa::path(get, path = "/api/approvals",
-    responses((status = 200, description = "what waits for a person in all runs, the oldest first", body = shapes::Approvals)))]
+    responses((status = 200, description = "the open requests and gates of all runs, the oldest first", body = shapes::Approvals)))]
 pub(super) async fn list(State(shared): At) -> Answer {
     answer(shared, None, |desk| {
         let asked = approvals::waiting(desk.repo, &mut desk.shared.known())?;
@@ -49,7 +49,7 @@ pub(super) async fn list(State(shared): At) -> Answer {
     .await
 }
 
-/// The words of an answer.
+/// The status of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum Status {
@@ -69,7 +69,7 @@ struct Resolved {
     reason: Option<String>,
 }
 
-/// The calls that are granted from now on, too.
+/// The calls that are granted from now on as well.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum Good {
@@ -82,9 +82,9 @@ enum Good {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Resolve {
     resolution: Resolved,
-    /// The run; the request is found without it
+    /// The run; optional
     run_id: Option<String>,
-    /// Grants calls like this one, or all of the tool, from now on; only with `approved`
+    /// Also grants equal calls, or all calls of the tool, from now on; only with `approved`
     always: Option<Good>,
 }
 

@@ -14,11 +14,11 @@ use crate::server::body::{Path, Query};
 use crate::server::desk::at_desk;
 use crate::server::failure::Failure;
 
-/// How an artifact is shown.
+/// The form of an artifact.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct How {
-    /// `1`: its bytes, as a file to save
+    /// `1`: its bytes, as an attachment
     raw: Option<u8>,
 }
 

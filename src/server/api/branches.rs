@@ -15,7 +15,7 @@ use crate::ops::view::declared::WrittenView;
 use crate::server::body::Json;
 use crate::server::failure::Failure;
 
-/// The answer to a branch that waits for somebody.
+/// The answer to a branch that waits for one.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Given {
@@ -23,13 +23,13 @@ pub(super) struct Given {
     branch: String,
     /// One of the states in `dwp-answers`, or any state if there is no such list
     state: String,
-    /// Words for the body: who, when, in which state is put before them
+    /// A text for the body; a heading with the state, the author and the time precedes it
     comment: Option<String>,
-    /// The commit that asked, as it was read: its first 7 digits or more
+    /// The commit that asks, as the client read it: its first 7 digits or more
     expect: String,
 }
 
-/// Answer a branch that waits for somebody
+/// Answer a branch that waits for an answer
 #[utoipa::path(post, path = "/api/branches/answer", request_body = Given,
     responses((status = 200, description = "the commit, as in `aynig answer --json`", body = shapes::Given)))]
 pub(super) async fn answer(State(shared): At, Json(given): Json<Given>) -> super::Answer {

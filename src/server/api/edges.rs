@@ -14,11 +14,11 @@ use crate::ops::graphs;
 use crate::server::body::{self, Key, Path};
 use crate::server::failure::Failure;
 
-/// An edge. Type, label and direction follow from the roles at its ends where they are left away.
+/// An edge. Omitted type, label and direction follow from the roles at its ends.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Spec {
-    /// Its id; a new one without it
+    /// Its id; by default a new one
     #[schema(value_type = Option<String>)]
     id: Option<EdgeId>,
     /// The sender: an id or an alias
@@ -68,7 +68,7 @@ pub(super) async fn add(
     .await
 }
 
-/// The edge that was made now, or before by the same request.
+/// The edge that this request made, now or earlier.
 fn made(decided: &Decided, wanted: &Spec) -> Option<Value> {
     let now = decided.events.iter().find_map(|event| match &event.body {
         Body::EdgeCreated(made) => Some(made.edge.id),
@@ -102,18 +102,18 @@ pub(super) async fn remove(
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Message {
-    /// The node: an id or an alias; the run's orchestrator without it
+    /// The node: an id or an alias; by default the run's orchestrator
     node_id: Option<String>,
     /// The text
     content: String,
-    /// Whether it comes before the others in the inbox
+    /// Whether it precedes the others in the inbox
     #[serde(default)]
     interrupt: bool,
 }
 
 /// Send a message to a node
 #[utoipa::path(post, path = "/api/runs/{id}/chat", request_body = Message, params(("id" = String, Path)),
-    responses((status = 200, description = "the id of the message; none if it began a new session", body = shapes::Sent)))]
+    responses((status = 200, description = "the id of the message; `null` if it began a new session", body = shapes::Sent)))]
 pub(super) async fn chat(
     State(shared): At,
     Path(id): Path<String>,

@@ -22,15 +22,15 @@ use crate::server::body::{Path, Query};
 use crate::server::desk::at_desk;
 use crate::server::failure::Failure;
 
-/// The events of a page, if nothing else is asked for; and the most.
+/// The default number of events of a page, and the greatest.
 const LIMIT: usize = 200;
 const MOST: usize = 2_000;
 
-/// Which events are shown.
+/// The selected events.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Paging {
-    /// How many; 1 to 2000, 200 without it
+    /// The number of events: 1 to 2000, by default 200
     limit: Option<usize>,
     /// Only those with a smaller number
     before: Option<u64>,
@@ -38,7 +38,7 @@ pub(super) struct Paging {
     after: Option<u64>,
 }
 
-/// Show the newest events of a run, the oldest of them first
+/// Show the newest events of a run, in ascending order
 #[utoipa::path(get, path = "/api/runs/{id}/events", params(("id" = String, Path), Paging),
     responses((status = 200, description = "a page", body = shapes::Events)))]
 pub(super) async fn page(State(shared): At, Path(id): Path<String>, Query(paging): Query<Paging>) -> Answer {
@@ -85,15 +85,15 @@ fn raw(line: Line) -> Option<Box<RawValue>> {
     RawValue::from_string(String::from_utf8(line.bytes).ok()?).ok()
 }
 
-/// Where a stream begins.
+/// The beginning of a stream.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct From {
-    /// Only those with a greater number; without it those that come from now on
+    /// Only those with a greater number; by default only new ones
     after: Option<u64>,
 }
 
-/// Show the events of a run as they come, as server-sent events
+/// Stream the events of a run as server-sent events
 #[utoipa::path(get, path = "/api/runs/{id}/events/stream", params(("id" = String, Path), From),
     responses((status = 200, description = "events", content_type = "text/event-stream", body = String)))]
 pub(super) async fn lines(
@@ -119,7 +119,7 @@ pub(super) async fn lines(
 
 type Sender = tokio::sync::mpsc::Sender<Result<Event, Infallible>>;
 
-/// Passes on what the journal has, and then what comes.
+/// Passes on the journal's events, and then new ones.
 async fn pass_on(
     shared: &Arc<Shared>,
     (run, mut last): (RunId, u64),
@@ -145,7 +145,7 @@ async fn pass_on(
     }
 }
 
-/// Nobody reads any more, or there is nothing more to read.
+/// The reader is gone, or the stream has ended.
 struct Gone;
 
 async fn catch_up(shared: &Arc<Shared>, (run, mut last): (RunId, u64), to: &Sender) -> Result<u64, Gone> {

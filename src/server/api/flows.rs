@@ -33,7 +33,7 @@ pub(super) async fn list(State(shared): At) -> Answer {
 pub(super) struct NewFlow {
     /// The path of a committed file from the top of the repository
     path: String,
-    /// The commit that has it; HEAD without it
+    /// The commit that has it; by default HEAD
     commit: Option<String>,
     /// The values of its inputs
     #[serde(default)]
@@ -41,7 +41,7 @@ pub(super) struct NewFlow {
     inputs: BTreeMap<String, String>,
     /// A text for people
     label: Option<String>,
-    /// The commit that work begins at; HEAD without it
+    /// The base of the work; by default HEAD
     base: Option<String>,
 }
 
@@ -84,7 +84,7 @@ pub(super) async fn begin(State(shared): At, Json(new): Json<NewFlow>) -> Answer
     .await
 }
 
-/// Show a run over its flow, where it stands, and the command that carries it on
+/// Show the flow of a run, the run's current state, and the commands that continue it
 #[utoipa::path(get, path = "/api/runs/{id}/flow", params(("id" = String, Path)),
     responses((status = 200, description = "as `aynig flow graph --format json`, and as `aynig flow show --json`", body = shapes::Drawn)))]
 pub(super) async fn show_run(State(shared): At, Path(id): Path<String>) -> Answer {

@@ -17,10 +17,10 @@ use crate::ops::{run, target};
 use crate::server::body;
 use crate::server::failure::Failure;
 
-/// The most entries of a branch's story.
+/// The greatest number of entries of a branch's log.
 const MOST_ENTRIES: usize = 200;
 
-/// Show the branches: what each asks for, and who works on it
+/// Show the branches: the state of each, and its runner
 #[utoipa::path(get, path = "/api/status",
     responses((status = 200, description = "as `aynig status --json`, and the runners that hold branches", body = shapes::Status)))]
 pub(super) async fn status(State(shared): At) -> Answer {
@@ -48,7 +48,7 @@ pub(super) async fn status(State(shared): At) -> Answer {
     .await
 }
 
-/// Which branch.
+/// The selected branch.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Story {
@@ -56,7 +56,7 @@ pub(super) struct Story {
     branch: String,
 }
 
-/// Show the story of a branch
+/// Show the log of a branch
 #[utoipa::path(get, path = "/api/log", params(Story),
     responses((status = 200, description = "as `aynig log --json`, the newest 200 entries", body = shapes::Log)))]
 pub(super) async fn log(State(shared): At, body::Query(Story { branch }): body::Query<Story>) -> Answer {

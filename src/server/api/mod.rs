@@ -107,7 +107,7 @@ fn with_fault(operation: &mut Operation) {
     operation.responses.responses.insert("default".to_owned(), RefOr::T(fault));
 }
 
-/// All of it, behind the guard.
+/// All endpoints, behind the guard.
 pub(super) fn router(shared: &Arc<Shared>, stopped: &watch::Receiver<bool>) -> Router {
     let (endpoints, _) = endpoints().split_for_parts();
     let described = Json(json!(document()));
@@ -129,13 +129,13 @@ pub(super) fn router(shared: &Arc<Shared>, stopped: &watch::Receiver<bool>) -> R
         .layer(middleware::from_fn_with_state(Arc::clone(shared), guard))
 }
 
-/// The state that handlers are given.
+/// The state of handlers.
 type At = State<Arc<Shared>>;
 
-/// What a handler answers.
+/// The answer of a handler.
 type Answer = Result<Json<Value>, Failure>;
 
-/// Answers with what an operation returns.
+/// Answers with the result of an operation.
 async fn answer(
     shared: Arc<Shared>,
     key: Option<Keyed>,

@@ -14,7 +14,7 @@ use crate::server::body::{self, Key, Keyed, Path};
 use crate::server::desk::Desk;
 use crate::server::failure::Failure;
 
-/// What a node may do. A field that is left away stays as it is.
+/// The capabilities of a node. An omitted field does not change.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Capabilities {
@@ -28,7 +28,7 @@ struct Capabilities {
 }
 
 impl Capabilities {
-    /// In the words of a command line.
+    /// As options of a command line.
     fn words(&self) -> Vec<String> {
         let all = [
             ("writeCode", self.write_code),
@@ -40,7 +40,7 @@ impl Capabilities {
     }
 }
 
-/// What is asked of people.
+/// The permissions of a node: which acts need a person's approval.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Permissions {
@@ -50,7 +50,7 @@ struct Permissions {
     agent_management_requires_approval: Option<bool>,
 }
 
-/// A session, as clients of the contract send it. Nothing of it is used: the provider makes sessions.
+/// A session, as clients of the shared contract send it. It is ignored: the provider makes sessions.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(dead_code, reason = "clients of the contract send these fields")]
@@ -66,15 +66,15 @@ struct Session {
 pub(super) struct Fields {
     /// A text for people
     label: Option<String>,
-    /// Its name in the run; from the label without it
+    /// Its name in the run; by default made from the label
     alias: Option<String>,
     /// Its role
     role_template: Option<String>,
     /// A provider of `aynig provider list`
     provider: Option<String>,
-    /// The text of its role, instead of the one of a file
+    /// The text of its role, in place of the file's
     custom_system_prompt: Option<String>,
-    /// The model, as the provider names it; an empty text is the provider's own
+    /// The provider's name of the model; an empty text is the provider's default
     model: Option<String>,
     capabilities: Option<Capabilities>,
     permissions: Option<Permissions>,
@@ -82,7 +82,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// These fields, and those of `other` instead where it has them.
+    /// These fields, replaced by those that `other` has.
     fn with(self, other: Self) -> Self {
         Self {
             label: other.label.or(self.label),
@@ -152,7 +152,7 @@ pub(super) async fn add(
     .await
 }
 
-/// A node as the run has it now.
+/// The current state of a node.
 fn one(desk: &Desk<'_>, run: RunId, alias: &str) -> Result<Value, Failure> {
     let mut state = runs::state(desk, run)?;
     let nodes = state["nodes"].as_object_mut();
@@ -162,7 +162,7 @@ fn one(desk: &Desk<'_>, run: RunId, alias: &str) -> Result<Value, Failure> {
         .ok_or_else(|| Failure::unknown(format!("the node {alias} was removed meanwhile")))
 }
 
-/// Changes of a node. `config` counts where both have a field.
+/// Changes of a node. If both have a field, that of `config` counts.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Change {
@@ -230,14 +230,14 @@ async fn steer(shared: At, (id, named): (String, String), key: Option<Keyed>, st
     .await
 }
 
-/// Let a node take turns again
+/// Start a node: it takes turns again
 #[utoipa::path(post, path = "/api/runs/{id}/nodes/{node}/start", params(("id" = String, Path), ("node" = String, Path)),
     responses((status = 200, description = "done", body = shapes::Done)))]
 pub(super) async fn start(shared: At, Path(path): Path<(String, String)>, Key(key): Key) -> Answer {
     steer(shared, path, key, Steer::Start).await
 }
 
-/// Stop a node: a live turn is interrupted, and none begins
+/// Stop a node: a live turn is interrupted, and no turn begins
 #[utoipa::path(post, path = "/api/runs/{id}/nodes/{node}/stop", params(("id" = String, Path), ("node" = String, Path)),
     responses((status = 200, description = "done", body = shapes::Done)))]
 pub(super) async fn stop(shared: At, Path(path): Path<(String, String)>, Key(key): Key) -> Answer {
@@ -251,7 +251,7 @@ pub(super) async fn interrupt(shared: At, Path(path): Path<(String, String)>, Ke
     steer(shared, path, key, Steer::Interrupt).await
 }
 
-/// Let the next turn of a node begin a new session
+/// Reset a node: its next turn begins a new session
 #[utoipa::path(post, path = "/api/runs/{id}/nodes/{node}/reset", params(("id" = String, Path), ("node" = String, Path)),
     responses((status = 200, description = "done", body = shapes::Done)))]
 pub(super) async fn reset(shared: At, Path(path): Path<(String, String)>, Key(key): Key) -> Answer {

@@ -14,11 +14,11 @@ use super::{Answer, At, answer, shapes};
 use crate::server::body::Query;
 use crate::server::failure::Failure;
 
-/// Which directory.
+/// The selected directory.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Where {
-    /// Absolute; the repository's top without it
+    /// An absolute path; by default the top of the repository
     path: Option<String>,
 }
 
@@ -49,7 +49,7 @@ fn is_below(path: &Path, top: &Path) -> bool {
     path.strip_prefix(top).is_ok_and(|rest| rest.iter().all(|part| part != ".git"))
 }
 
-/// One answer for what is outside and what is not there, so that nobody learns which.
+/// One answer for paths outside and for missing ones, so that clients cannot distinguish them.
 fn outside() -> Failure {
     Failure::new(StatusCode::FORBIDDEN, "outside", "that is no directory of this repository").field("path")
 }

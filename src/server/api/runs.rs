@@ -18,19 +18,19 @@ use crate::server::body::{self, Key, Keyed, Path, Query};
 use crate::server::desk::Desk;
 use crate::server::failure::Failure;
 
-/// Which runs are listed.
+/// The selected runs.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Listing {
-    /// `summary`: a few fields of each, the newest first. Without it: whole states.
+    /// `summary`: a few fields of each, the newest first. By default whole states.
     view: Option<String>,
-    /// How many, with `view=summary`; 1 to 500
+    /// The number of runs, with `view=summary`; 1 to 500
     limit: Option<usize>,
     /// Only those after this id in the list, with `view=summary`
     before: Option<String>,
-    /// Only those that do this, in five words: needs you, working, waiting, finished, failed
+    /// Only those with this status: needs you, working, waiting, finished or failed
     status: Option<String>,
-    /// Only those whose slug or label has this text
+    /// Only those with this text in the slug or label
     q: Option<String>,
 }
 
@@ -94,7 +94,7 @@ fn summaries(desk: &Desk<'_>, listing: &Listing) -> Result<Value, Failure> {
     Ok(json!({ "runs": found, "counts": counted, "page": { "nextCursor": next, "hasMore": has_more } }))
 }
 
-/// The whole state of a run, with what this host adds to it.
+/// The whole state of a run, with the fields that this host adds.
 pub(super) fn state(desk: &Desk<'_>, run: RunId) -> Result<Value, Failure> {
     let shown = all::show(desk.repo, run)?;
     let mut state = serde_json::to_value(shown.projection()).unwrap_or_default();
@@ -117,21 +117,21 @@ pub(super) fn state(desk: &Desk<'_>, run: RunId) -> Result<Value, Failure> {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct NewRun {
-    /// AUTO or INTERACTIVE; INTERACTIVE without it
+    /// AUTO or INTERACTIVE; by default INTERACTIVE
     #[schema(value_type = Option<String>)]
     mode: Option<Mode>,
-    /// PLANNING or IMPLEMENTATION; IMPLEMENTATION without it
+    /// PLANNING or IMPLEMENTATION; by default IMPLEMENTATION
     #[schema(value_type = Option<String>)]
     global_mode: Option<GlobalMode>,
     /// The directory of the repository; another one is refused
     cwd: Option<String>,
     /// A text for people
     label: Option<String>,
-    /// The commit that work begins at; HEAD without it
+    /// The base of the work; by default HEAD
     base: Option<String>,
-    /// When it is done: a text, or validator:NAME
+    /// The end condition: a text, or validator:NAME
     done_when: Option<String>,
-    /// Where a page draws its nodes
+    /// The positions of its nodes on a page
     #[schema(value_type = Option<Value>)]
     layout: Option<Layout>,
 }
@@ -204,9 +204,9 @@ pub(super) struct Patch {
     global_mode: Option<GlobalMode>,
     /// A text for people
     label: Option<String>,
-    /// When it is done; an empty text states nothing
+    /// The end condition; an empty text means none
     done_when: Option<String>,
-    /// Where a page draws its nodes
+    /// The positions of its nodes on a page
     #[schema(value_type = Option<Value>)]
     layout: Option<Layout>,
 }
@@ -305,15 +305,15 @@ pub(super) async fn pause(shared: At, Path(id): Path<String>, Key(key): Key) -> 
     act(shared, id, key, (RunStatus::Paused, None)).await
 }
 
-/// Where a run goes on.
+/// The step at which a run continues.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Resume {
-    /// The step of a flow that is tried again; where it was left without it
+    /// The step of a flow to continue at; by default the one where it stopped
     from: Option<String>,
 }
 
-/// Let a run go on, a flow also from a step that it has come to before
+/// Resume a run; a flow also from an earlier step
 #[utoipa::path(post, path = "/api/runs/{id}/resume", request_body = Resume, params(("id" = String, Path)),
     responses((status = 200, description = "its whole state", body = shapes::OneRun)))]
 pub(super) async fn resume(

@@ -17,7 +17,7 @@ use crate::server::door::SESSION;
 use crate::server::failure::Failure;
 use crate::server::guard;
 
-/// What begins a session.
+/// The token that begins a session.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Begin {
@@ -51,13 +51,13 @@ pub(super) async fn begin(
 
 /// End the session of this browser
 #[utoipa::path(delete, path = "/api/session",
-    responses((status = 200, description = "it is ended", body = shapes::Done)))]
+    responses((status = 200, description = "the session has ended", body = shapes::Done)))]
 pub(super) async fn end(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
     guard::sessions(&headers, &shared.door.cookie).for_each(|session| shared.door.leave(&session));
     ([(header::SET_COOKIE, cookie(&shared, "", 0))], Json(json!({ "ok": true }))).into_response()
 }
 
-/// Make a link that begins a session, once and within a minute
+/// Make a link that begins a session: valid once, for a minute
 #[utoipa::path(post, path = "/api/session/link",
     responses((status = 200, description = "the link", body = shapes::Link)))]
 pub(super) async fn link(State(shared): At) -> Answer {

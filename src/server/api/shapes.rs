@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 /// An object with fields that are described elsewhere.
 type Object = Map<String, Value>;
 
-/// What agents used.
+/// The usage of agents.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 pub(super) struct Usage {
@@ -60,9 +60,9 @@ pub(super) struct Run {
     workspaces: BTreeMap<String, Object>,
     /// Of a flow: its steps by number
     steps: Option<BTreeMap<String, Object>>,
-    /// Why nodes that are due do not run, by id
+    /// Why due nodes do not run, by id
     waits: BTreeMap<String, String>,
-    /// Where a page draws its nodes
+    /// The positions of its nodes on a page
     layout: Option<Object>,
     /// The number of the newest event
     last_seq: u64,
@@ -88,11 +88,11 @@ pub(super) struct Node {
     capabilities: Capabilities,
     permissions: Permissions,
     session: Session,
-    /// The items that it has not read
+    /// The unread items of its inbox
     inbox_count: u64,
 }
 
-/// What a node may do.
+/// The capabilities of a node.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase", as = NodeCapabilities)]
 pub(super) struct Capabilities {
@@ -103,7 +103,7 @@ pub(super) struct Capabilities {
     delegate_only: bool,
 }
 
-/// What is asked of people.
+/// The permissions of a node: which acts need a person's approval.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase", as = NodePermissions)]
 pub(super) struct Permissions {
@@ -146,7 +146,7 @@ pub(super) struct Artifact {
     sha256: Option<String>,
 }
 
-/// Where a list goes on.
+/// The place where a list continues.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 pub(super) struct Page {
@@ -158,7 +158,7 @@ pub(super) struct Page {
 #[derive(ToSchema)]
 pub(super) struct Runs {
     runs: Vec<Object>,
-    /// With `view=summary`: how many there are of each of the five words
+    /// With `view=summary`: the number of runs of each status
     counts: Option<BTreeMap<String, u64>>,
     /// With `view=summary`
     page: Option<Page>,
@@ -224,11 +224,11 @@ pub(super) struct DeletedNode {
 #[derive(ToSchema)]
 pub(super) struct Begun {
     ok: bool,
-    /// Its second secret, besides the cookie
+    /// The second secret of the session, besides the cookie
     key: String,
 }
 
-/// It was done.
+/// The operation is done.
 #[derive(ToSchema)]
 pub(super) struct Done {
     ok: bool,
@@ -257,11 +257,11 @@ pub(super) struct DeletedEdge {
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 pub(super) struct Sent {
-    /// None if it began a new session
+    /// `null` if it began a new session
     message_id: Option<String>,
 }
 
-/// What waits for a person.
+/// The requests and gates that wait for a person.
 #[derive(ToSchema)]
 pub(super) struct Approvals {
     approvals: Vec<Waiting>,
@@ -272,12 +272,12 @@ pub(super) struct Approvals {
 #[schema(rename_all = "camelCase")]
 pub(super) struct Waiting {
     run_id: String,
-    /// That of the run: `flow` asks by a gate, a node of a `graph` for a tool
+    /// The kind of the run: a `flow` asks by a gate, a node of a `graph` for a tool
     kind: String,
     slug: String,
-    /// That of the run
+    /// The label of the run
     label: String,
-    /// That of the node; `flow` for a gate
+    /// The alias of the node; `flow` for a gate
     alias: String,
     /// The branch with the work
     branch: Option<String>,
@@ -286,7 +286,7 @@ pub(super) struct Waiting {
     approval: Request,
 }
 
-/// What is asked for.
+/// A request for an answer.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 pub(super) struct Request {
@@ -296,7 +296,7 @@ pub(super) struct Request {
     context: Option<String>,
     requested_at: String,
     expires_at: Option<String>,
-    /// Who has approved, where one person is not enough
+    /// The people who have approved, if more than one must
     consents: Vec<Object>,
 }
 
@@ -304,7 +304,7 @@ pub(super) struct Request {
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 pub(super) struct Tool {
-    /// That of the call in `tool.proposed`
+    /// The id of the call in `tool.proposed`
     id: String,
     name: String,
     args: Object,
@@ -317,7 +317,7 @@ pub(super) struct Tool {
 #[schema(rename_all = "camelCase")]
 pub(super) struct Answered {
     approval_id: String,
-    /// Missing while more people have to approve
+    /// Missing while further approvals are required
     resolution: Option<Object>,
     consents: Vec<Object>,
 }
@@ -335,7 +335,7 @@ pub(super) struct Templates {
     templates: Vec<Template>,
 }
 
-/// The text of a role, without it.
+/// A role, without its text.
 #[derive(ToSchema)]
 pub(super) struct Template {
     name: String,
@@ -369,7 +369,7 @@ pub(super) struct Entry {
     path: String,
 }
 
-/// Branches: what each asks for, and who works on it.
+/// Branches: the state of each, and its runner.
 #[derive(ToSchema)]
 pub(super) struct Status {
     branches: Vec<Object>,
@@ -385,7 +385,7 @@ pub(super) struct Runner {
     branches: Vec<String>,
 }
 
-/// The story of a branch, the newest first.
+/// The log of a branch, the newest first.
 #[derive(ToSchema)]
 pub(super) struct Log {
     entries: Vec<Object>,
@@ -396,11 +396,11 @@ pub(super) struct Log {
 #[schema(as = GivenAnswer)]
 pub(super) struct Given {
     answer: Written,
-    /// Why nobody was told of it
+    /// Why no notification was sent
     warnings: Vec<String>,
 }
 
-/// A state that was set: the commit, and what was there before.
+/// A state that was set: the commit, and the state before.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 pub(super) struct Written {
@@ -433,11 +433,11 @@ pub(super) struct Flow {
     version: Option<u64>,
     description: Option<String>,
     inputs: Vec<Object>,
-    /// Why no run of it can be made
+    /// Why it cannot be run
     fault: Option<String>,
 }
 
-/// A run over its flow, and where it stands.
+/// The flow of a run, and the run's current state.
 #[derive(ToSchema)]
 pub(super) struct Drawn {
     graph: Object,
@@ -456,17 +456,17 @@ pub(super) struct Diff {
 #[derive(ToSchema)]
 pub(super) struct FileChange {
     path: String,
-    /// Its path before, if that is another one
+    /// Its former path, if it was renamed
     old: Option<String>,
     /// added, modified, deleted or renamed
     status: String,
     binary: bool,
-    /// Whether its hunks are left out, because there are too many lines
+    /// Whether its hunks are omitted because there are too many lines
     cut: bool,
     hunks: Vec<Hunk>,
 }
 
-/// Lines that differ. Each begins with git's mark.
+/// Lines of a hunk. Each begins with the mark of a patch.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 pub(super) struct Hunk {
@@ -478,29 +478,29 @@ pub(super) struct Hunk {
     lines: Vec<String>,
 }
 
-/// Work that was put back.
+/// Work that was rolled back.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 pub(super) struct PutBack {
     run: Run,
-    /// Whether there was something to put back
+    /// Whether there was work to roll back
     changed: bool,
-    /// The refs with what was there
+    /// The refs with the former work
     rescue_refs: Vec<String>,
-    /// A directory that stays beside the new one
+    /// The old directory, if it stays beside the new one
     kept_path: Option<String>,
     warnings: Vec<String>,
-    /// The command that takes it back
+    /// The command that undoes it
     undo: Option<String>,
 }
 
-/// Published work, as `aynig publish --json` has it.
+/// Published work, as in `aynig publish --json`.
 #[derive(ToSchema)]
 pub(super) struct Published {
     remote: String,
     branch: String,
     base: String,
-    /// `null`: the base has all of it
+    /// `null` if the base has all of the work
     commit: Option<String>,
     pushed: bool,
     proposal: Option<Object>,

@@ -12,7 +12,7 @@ use crate::server::failure::Failure;
 
 /// List the texts of roles
 #[utoipa::path(get, path = "/api/templates",
-    responses((status = 200, description = "the texts at HEAD, and those of the program", body = shapes::Templates)))]
+    responses((status = 200, description = "the texts at HEAD, and those of aynig", body = shapes::Templates)))]
 pub(super) async fn list(State(shared): At) -> Answer {
     answer(shared, None, |desk| {
         let (_, base) = flow::base(desk.repo, "HEAD")?;

@@ -20,15 +20,15 @@ use crate::server::body::{Json, Path, Query};
 use crate::server::desk::Desk;
 use crate::server::failure::Failure;
 
-/// Which changes.
+/// The selected changes.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Between {
-    /// The alias of a node, or `flow`; the only workspace without it
+    /// The alias of a node, or `flow`; by default the only workspace
     node: Option<String>,
-    /// The commit before; the base of the workspace without it
+    /// The old commit; by default the base of the workspace
     from: Option<String>,
-    /// The commit after; the newest of the workspace without it
+    /// The new commit; by default the newest of the workspace
     to: Option<String>,
 }
 
@@ -44,17 +44,17 @@ pub(super) async fn diff(State(shared): At, Path(id): Path<String>, Query(asked)
     .await
 }
 
-/// What is put back.
+/// The work to roll back.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Back {
-    /// The alias of a node; of a flow nothing or `flow`
+    /// The alias of a node; for a flow omitted or `flow`
     node: Option<String>,
 }
 
-/// Put the work of a flow, or of a node, back to its base; what was there is saved
+/// Roll the work of a flow or a node back to its base; the former work is saved
 #[utoipa::path(post, path = "/api/runs/{id}/rollback", request_body = Back, params(("id" = String, Path)),
-    responses((status = 200, description = "its whole state, and the refs with what was there", body = shapes::PutBack)))]
+    responses((status = 200, description = "its whole state, and the refs with the former work", body = shapes::PutBack)))]
 pub(super) async fn rollback(State(shared): At, Path(id): Path<String>, Json(back): Json<Back>) -> Answer {
     answer(shared, None, move |desk| {
         persons_only("putting work back")?;
@@ -97,23 +97,23 @@ fn opened<'a>(desk: &'a Desk<'_>) -> Result<(workspace::Workspaces<'a>, Vec<Stri
     workspace::open(desk.repo, &desk.shared.app.process, options.stop.clone(), true, options.tell)
 }
 
-/// What is published.
+/// The work to publish.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Publish {
-    /// The alias of a node; of a flow nothing or `flow`
+    /// The alias of a node; for a flow omitted or `flow`
     node: Option<String>,
     /// The branch to merge into
     into: Option<String>,
-    /// All changes as one commit
+    /// Whether all changes become one commit
     #[serde(default)]
     squash: bool,
-    /// A new proposal is a draft
+    /// Whether a new proposal is a draft
     #[serde(default)]
     draft: bool,
 }
 
-/// Publish the work of a flow, or of a node, as a branch of a remote, and as a proposal
+/// Publish the work of a flow or a node as a branch of a remote, with a proposal
 #[utoipa::path(post, path = "/api/runs/{id}/publish", request_body = Publish, params(("id" = String, Path)),
     responses((status = 200, description = "as `aynig publish --json`, with its notes", body = shapes::Published)))]
 pub(super) async fn publish(State(shared): At, Path(id): Path<String>, Json(given): Json<Publish>) -> Answer {
