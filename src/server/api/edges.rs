@@ -106,7 +106,7 @@ pub(super) struct Message {
     node_id: Option<String>,
     /// The text
     content: String,
-    /// Whether it precedes the others in the inbox
+    /// Whether it ends a live turn of the node, and precedes the others in the inbox
     #[serde(default)]
     interrupt: bool,
 }

@@ -17,7 +17,7 @@ use crate::ops::{run, target};
 use crate::server::body;
 use crate::server::failure::Failure;
 
-/// The greatest number of entries of a branch's log.
+/// The greatest number of entries of the history of a branch.
 const MOST_ENTRIES: usize = 200;
 
 /// Show the branches: the state of each, and its runner
@@ -56,7 +56,7 @@ pub(super) struct Story {
     branch: String,
 }
 
-/// Show the log of a branch
+/// Show the history of a branch
 #[utoipa::path(get, path = "/api/log", params(Story),
     responses((status = 200, description = "as `aynig log --json`, the newest 200 entries", body = shapes::Log)))]
 pub(super) async fn log(State(shared): At, body::Query(Story { branch }): body::Query<Story>) -> Answer {

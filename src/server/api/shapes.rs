@@ -385,7 +385,7 @@ pub(super) struct Runner {
     branches: Vec<String>,
 }
 
-/// The log of a branch, the newest first.
+/// The history of a branch, the newest first.
 #[derive(ToSchema)]
 pub(super) struct Log {
     entries: Vec<Object>,
