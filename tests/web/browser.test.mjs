@@ -118,6 +118,7 @@ check("a gate is rejected, not denied, and names the commands that list and show
   const { slug } = bench.runs.greeting;
   await page.getByText("aynig status --waiting", { exact: true }).waitFor();
   await request.getByRole("button", { name: `Copy the command: aynig flow show ${slug}` }).waitFor();
+  await request.getByText("Approve: the run ends · Reject: undo (rollback) · No answer in time: the run ends").waitFor();
   assert.equal(await request.getByRole("button", { name: /Deny|always/ }).count(), 0);
   await request.getByRole("button", { name: "Reject…" }).click();
   await request.getByRole("textbox").fill("say good night too");

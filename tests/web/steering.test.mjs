@@ -86,6 +86,9 @@ check("after an answer the next request is shown, whenever it comes; a call is a
   await page.waitForTimeout(500);
   assert.equal(await page.getByText("This request was answered").count(), 0);
   await bench.work();
+  await page.goto(`${bench.base}${run.nodes.ada.path}`);
+  await page.getByText(/one exact call of Bash/).waitFor();
+  await page.getByRole("button", { name: `Copy the command: aynig orch revoke ${short}` }).waitFor();
   await bench.close(page);
 }, { agents: true });
 

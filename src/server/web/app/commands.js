@@ -23,6 +23,7 @@ export const command = {
   /** `always`: `call` or `tool` */
   approveAlways: (item, always) =>
     line("orch", "approve", short(item.approvalId), always === "tool" ? "--always=tool" : "--always"),
+  revoke: (approval) => line("orch", "revoke", short(approval.id)),
   deny: (item, reason) => isGate(item) ? line("flow", "reject", item.slug, "--comment", reason || "TEXT")
     : line("orch", "deny", short(item.approvalId), "--reason", reason || "TEXT"),
   artifact: (run, artifact) => line("orch", "artifact", "show", run.slug, short(artifact.id)),

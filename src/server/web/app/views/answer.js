@@ -78,8 +78,7 @@ export function Answer({ one, doing, begin, onSend, onAnswered }) {
         <p class="row" key=${always}><button type="button" disabled=${state.busy}
           onClick=${() => send(`Approved, and ${words}.`, { status: "approved" }, always)}>Approve, and ${words}</button>
         <${Command} line=${command.approveAlways(one, always)} /></p>`)}
-      <p class="hint">This holds for ${one.alias ?? "this node"} alone. It is listed by <code>aynig orch approvals --grants</code>
-        ${" "}and taken back by <code>aynig orch revoke ID</code>.</p></div>`}
+      <p class="hint">This holds for ${one.alias ?? "this node"} alone. Its page lists it, with the command that ends it.</p></div>`}
     ${state.error && html`<${Fault} error=${state.error} />`}
   </div>`;
 }

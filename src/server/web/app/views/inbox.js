@@ -1,10 +1,11 @@
 // What waits for a person: requests of nodes, gates of flows, and branches.
 import { useEffect, useRef, useState } from "preact/hooks";
+import { api } from "../api.js";
 import { command } from "../commands.js";
 import { html } from "../dom.js";
 import { callLine, moment, plural } from "../format.js";
 import { wantNotices } from "../notices.js";
-import { Age, Command, Empty, Exact, Loading, Title } from "../parts.js";
+import { Age, Command, Empty, Exact, Loading, Title, useFetched } from "../parts.js";
 import { keys, notices } from "../prefs.js";
 import { cut, isGate, nameBox, nameOf, visible } from "../requests.js";
 import { branchPath, nodePath, route, runPath, setQuery } from "../route.js";
@@ -13,6 +14,7 @@ import { Answer } from "./answer.js";
 import { Batch } from "./batch.js";
 import { Args, EditDiff } from "./call.js";
 import { Same } from "./shell.js";
+import { OPCODES } from "./track.js";
 import { Answered, Waits } from "./waits.js";
 
 export function Inbox() {
@@ -152,8 +154,23 @@ function Request({ one, doing, begin, onSend, onAnswered }) {
   </article>`;
 }
 
+/** The ends of a gate, in words. @type {[string, string][]} */
+const ENDS = [["gate_approved", "Approve"], ["gate_rejected", "Reject"], ["gate_timed_out", "No answer in time"]];
+
+/** What each answer of the open gate of a flow leads to. @param {any} of what `GET /api/runs/:id/flow` answers */
+function waysOn(of) {
+  const step = of?.graph.steps.find((one) => one.id === of.show.currentStep && one.opcode === "GATE");
+  const wordsOf = (id) => {
+    const next = of.graph.steps.find((one) => one.id === id);
+    return next ? `${id} (${OPCODES[next.opcode]})` : "the run ends";
+  };
+  return ENDS.map(([outcome, words]) => [words, step?.routes.find((route) => route.outcome === outcome)?.target])
+    .filter(([, target]) => target).map(([words, target]) => `${words}: ${wordsOf(target)}`);
+}
+
 function Gate({ args, run, node }) {
   const { changes, evidence, head, approvers = [] } = args;
+  const ways = waysOn(useFetched(() => api.flowOf(run), run).value);
   return html`<dl class="facts">
     ${evidence && html`<div><dt>Before it</dt>
       <dd><${Exact} text=${`${evidence.step}: ${evidence.outcome}`} />
@@ -163,6 +180,7 @@ function Gate({ args, run, node }) {
       "file")}: <${Exact} text=${changes.paths?.join(", ")} /> ·${" "}
         <a href=${nodePath(run, node, "diff")}>read the diff</a></dd></div>`}
     ${head && html`<div><dt>Commit</dt><dd><code>${head.slice(0, 10)}</code></dd></div>`}
+    ${ways.length > 0 && html`<div><dt>Then</dt><dd>${ways.join(" · ")}</dd></div>`}
     <div><dt>May answer</dt><dd>${approvers.length ? html`<${Exact} text=${approvers.join(", ")} />` : "everybody"}</dd></div>
   </dl>`;
 }

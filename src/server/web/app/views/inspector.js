@@ -4,7 +4,8 @@ import { api } from "../api.js";
 import { command } from "../commands.js";
 import { html } from "../dom.js";
 import { cost, duration, plural, tokens } from "../format.js";
-import { Act, Age, Copy, Field } from "../parts.js";
+import { Act, Age, Command, Copy, Exact, Field } from "../parts.js";
+import { cut } from "../requests.js";
 import { go, nodePath, runPath } from "../route.js";
 import { view } from "../store.js";
 import { statusOf } from "../status.js";
@@ -33,6 +34,7 @@ export function Inspector({ node }) {
   const { run } = view.value;
   const config = run.nodeConfigs[node.id] ?? {};
   const edges = Object.values(run.edges).filter((edge) => edge.from === node.id || edge.to === node.id);
+  const granted = Object.values(run.approvals).filter((one) => one.nodeId === node.id && one.always && one.resolution);
   const workspace = run.workspaces[node.alias];
   const { sessionId, runner } = node.session;
   const [editing, edit] = useState(false);
@@ -58,6 +60,9 @@ export function Inspector({ node }) {
         <code>${workspace.headSha.slice(0, 10)}</code></dd></div>`}
       <div><dt>Active</dt><dd><${Age} time=${node.lastActivityAt} /></dd></div>
     </dl>
+    ${granted.length > 0 && html`<h2 class="minor">Always approved</h2>
+      <ul>${granted.map((one) => html`<li key=${one.id}>${one.always === "tool" ? "every call of " : "one exact call of "}
+        <${Exact} text=${cut(one.tool.name)} /> · ask again: <${Command} line=${command.revoke(one)} /></li>`)}</ul>`}
     ${edges.length > 0 && html`<h2 class="minor">Edges</h2>
       <ul>${edges.map((edge) => html`<${EdgeOf} key=${edge.id} edge=${edge} node=${node} />`)}</ul>`}
     ${run.kind !== "flow" && html`<p>

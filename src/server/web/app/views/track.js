@@ -6,7 +6,8 @@ import { cost, moment, ordinal, took } from "../format.js";
 import { Act, Command, Empty, Loading, Status } from "../parts.js";
 import { flow, now, view } from "../store.js";
 
-const OPCODES = { RUN_AGENT: "agent", RUN_VALIDATION: "validators", EVALUATE: "planner", GATE: "a person", ROLLBACK: "rollback",
+/** The kinds of steps, in words. */
+export const OPCODES = { RUN_AGENT: "agent", RUN_VALIDATION: "validators", EVALUATE: "planner", GATE: "a person", ROLLBACK: "rollback",
   STOP: "end" };
 const GOOD = ["completed", "success", "gate_approved"];
 
