@@ -17,6 +17,8 @@ pid, place, minutes = int(sys.argv[1]), json.load(open(sys.argv[2])), float(sys.
 url, token = place["url"], place["token"]
 host, port = urllib.parse.urlsplit(url).hostname, urllib.parse.urlsplit(url).port
 end = time.monotonic() + 60 * minutes
+# How many runs there are to write to, and how many messages each gets before it is deleted.
+RUNS, MESSAGES = 3, 25
 counts, failures, lock = {}, [], threading.Lock()
 
 
@@ -59,17 +61,37 @@ def reader(dice):
         ask("GET", path)
 
 
+def made():
+    """A run with two nodes, by the API."""
+    run = ask("POST", "/api/runs", {"label": "Soak"})["run"]["id"]
+    for name, mode in (("ann", "skip"), ("bob", "gated")):
+        node = {"label": name, "roleTemplate": "implementer", "provider": "scripted"}
+        ask("POST", f"/api/runs/{run}/nodes", {**node, "permissions": {"cliPermissionsMode": mode}})
+    return run
+
+
+own, messages = [], 0
+
+
 def writer(dice):
-    """Writes to nodes, so that agents work, and answers what they ask."""
-    graphs = [run for run in runs() if run.get("kind") == "graph"]
-    if not graphs:
+    """Writes to nodes, so that agents work, and answers what they ask. Its runs end and are deleted after a while: the
+    data, and so the memory for them, stay as they are."""
+    global messages
+    if len(own) < RUNS:
+        own.append(made())
+    if messages >= MESSAGES * RUNS:
+        ended, messages = own.pop(0), messages - MESSAGES
+        ask("POST", f"/api/runs/{ended}/stop", {})
+        ask("DELETE", f"/api/runs/{ended}")
         return
-    run = dice.choice(graphs)
+    messages += 1
+    run = {"id": dice.choice(own)}
     whole = ask("GET", f"/api/runs/{run['id']}") or {"run": {"nodes": {}}}
     nodes = list(whole["run"]["nodes"].values())
     if nodes:
         node = dice.choice(nodes)
-        ask("POST", f"/api/runs/{run['id']}/chat", {"nodeId": node["id"], "content": f"Think about {dice.random()}."})
+        content = dice.choice([f"Think about {dice.random()}.", f"ask: run the tests {dice.random()} times"])
+        ask("POST", f"/api/runs/{run['id']}/chat", {"nodeId": node["id"], "content": content})
     for waiting in (ask("GET", "/api/approvals") or {}).get("approvals", [])[:2]:
         answer = dice.choice([{"status": "approved"}, {"status": "denied", "reason": "no"}])
         ask("POST", f"/api/approvals/{waiting['approval']['approvalId']}/resolve", {"resolution": answer})
