@@ -58,8 +58,12 @@ pub(crate) fn checkouts_around(wanted: &Path) -> Vec<PathBuf> {
 /// Resolves the links of a path, of which the end may not exist yet.
 pub(crate) fn resolved(path: &Path) -> std::io::Result<PathBuf> {
     let there = path.ancestors().find(|above| above.symlink_metadata().is_ok()).unwrap_or(path);
-    let rest = path.strip_prefix(there).unwrap_or(Path::new(""));
-    Ok(there.canonicalize()?.join(rest))
+    let there_now = there.canonicalize()?;
+    // Joining nothing would add a slash, which only a directory may have.
+    Ok(match path.strip_prefix(there) {
+        Ok(rest) if rest != Path::new("") => there_now.join(rest),
+        _ => there_now,
+    })
 }
 
 /// The default directory for worktrees of the repository `git_dir`, whose top is `top`, in the

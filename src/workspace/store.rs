@@ -35,6 +35,9 @@ const AGAIN: char = '@';
 /// How long to wait for it before that is said.
 pub(super) const QUIET: Duration = Duration::from_secs(1);
 
+/// The way out if no worktree can be where it would be.
+const ELSEWHERE: &str = "name a directory outside of every checkout: `git config aynig.workspaceRoot DIR`";
+
 /// The fewest characters that name a run.
 const FEWEST: usize = 4;
 
@@ -258,7 +261,7 @@ impl Workspaces<'_> {
         let states = variable("XDG_STATE_HOME").or_else(|| Some(variable("HOME")?.join(".local/state")));
         let states = states.ok_or_else(|| {
             Refusal::new(Why::Setup, "nothing says where worktrees are to be: HOME is not set")
-                .hint("name a directory outside of every checkout: `git config aynig.workspaceRoot DIR`")
+                .hint(ELSEWHERE)
         })?;
         Ok(default_root(&states, self.repo.top(), self.repo.common_dir()))
     }
@@ -267,6 +270,12 @@ impl Workspaces<'_> {
     pub(super) fn fit(&self, wanted: &Path) -> Result<PathBuf, Refusal> {
         let trying = format!("use {}", wanted.display());
         let real = resolved(wanted).map_err(|error| Refusal::because(&trying, &error))?;
+        if let Err(error) = fsutil::check_place(&real)
+            && error.kind() == ErrorKind::NotADirectory
+        {
+            let why = format!("a worktree cannot be at {}: {error}; nothing was changed", wanted.display());
+            return Err(Refusal::new(Why::Setup, why).hint(ELSEWHERE));
+        }
         let runs = resolved(&self.runs()).map_err(|error| Refusal::because(&trying, &error))?;
         let linked = self.repo.worktree_paths().map_err(|error| Refusal::because(&trying, &error))?;
         let mut checkouts = checkouts_around(&real);
@@ -278,7 +287,7 @@ impl Workspaces<'_> {
                 Why::Setup,
                 format!("a worktree cannot be at {}: {unfit}; nothing was changed", wanted.display()),
             )
-            .hint("name a directory outside of every checkout: `git config aynig.workspaceRoot DIR`")),
+            .hint(ELSEWHERE)),
         }
     }
 

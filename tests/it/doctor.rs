@@ -192,6 +192,21 @@ fn settings_are_known_and_of_the_right_kind() {
 }
 
 #[test]
+fn the_directory_of_commands_may_be_a_file() {
+    let repo = Repo::new();
+    repo.write(".aynig/command", "#!/bin/sh\n");
+    repo.commit_all("a file");
+    let report = repo.doctor(3);
+    told(
+        &report,
+        "commands",
+        "error",
+        ".aynig/command is a file",
+        "git rm .aynig/command && mkdir .aynig/command",
+    );
+}
+
+#[test]
 fn commands_can_be_started() {
     let repo = healthy();
     let script = |name: &str, text: &str, mode: u32| {

@@ -7,6 +7,7 @@ use crate::contract::head::Head;
 use crate::contract::ids::BranchName;
 use crate::contract::ids::CommitId;
 use crate::contract::layout::short;
+use crate::contract::waits_for::WaitsFor;
 use crate::git::Repo;
 
 use super::super::shell_quote;
@@ -50,12 +51,15 @@ pub(crate) fn merged(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Merged>, 
     Ok(found)
 }
 
-/// Whether HEAD declares a state without a command. A driver has no work, and goes with its run.
+/// Whether HEAD declares a state without a command, and waits for nobody. A driver has no work, and goes with its run.
 fn rests(repo: &Repo, resolver: &mut Resolver<'_>, head: CommitId) -> bool {
     let Ok(stored) = repo.commit(head) else { return false };
     match Head::read(&stored.facts()) {
-        Head::Ready(event) if event.message.trailers.last(OF_RUN_KEY).is_some() => false,
         Head::Ready(event) => {
+            let trailers = &event.message.trailers;
+            if trailers.last(OF_RUN_KEY).is_some() || WaitsFor::of(trailers).is_some() {
+                return false;
+            }
             let resolved = resolver.in_commit(repo, head, stored.tree, &event.state);
             !matches!(resolved, Ok(_) | Err(NoCommand::Unreadable(_)))
         }

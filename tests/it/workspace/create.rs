@@ -173,6 +173,8 @@ fn a_place_inside_a_checkout_or_beside_runs_is_refused() {
     let data = repo.beside("data");
     repo.git(["config", "aynig.dataDir", data.to_str().expect("UTF-8")]);
     let refs = repo.git(["for-each-ref"]);
+    let file = repo.beside("file");
+    fs::write(&file, "").expect("a file");
     for place in [
         repo.path.join("w"),
         repo.path.join(".git/w"),
@@ -182,6 +184,8 @@ fn a_place_inside_a_checkout_or_beside_runs_is_refused() {
         data.join("runs"),
         data.join("runs/w"),
         data.clone(),
+        file.clone(),
+        file.join("w"),
     ] {
         repo.git(["config", "aynig.workspaceRoot", place.to_str().expect("UTF-8")]);
         let output = repo.workspace(["create", "fix"]);

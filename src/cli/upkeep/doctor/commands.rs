@@ -60,6 +60,14 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     for file in &files {
         let path = file.path.to_string_lossy();
         match file.executable {
+            _ if file.path == Path::new(AYNIG).join("command") => findings.push(Finding::error(
+                "commands",
+                format!("{path} is a file, where the programs of the states have to be files of a directory"),
+                format!(
+                    "git rm {0} && mkdir {0}, and put a program for each state into it",
+                    shell_quote(&*path)
+                ),
+            )),
             Some(false) => findings.push(Finding::warning(
                 "commands",
                 format!("{path} is committed without the executable bit"),
