@@ -34,7 +34,7 @@ impl Display for Mounted {
 impl Mounted {
     /// The command lines for the user, the last mount first.
     pub(crate) fn next(&self) -> String {
-        let at = self.at.iter().rev().map(|at| shell_quote(&at.display().to_string()));
+        let at = self.at.iter().rev().map(|at| shell_quote(at.display().to_string()));
         format!("`umount {}`, then `aynig clean`", at.collect::<Vec<_>>().join(" "))
     }
 }

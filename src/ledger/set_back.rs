@@ -248,7 +248,7 @@ fn described(
         let Some(head) = head.filter(|head| is_ready && repo.commit(*head).is_ok()) else { continue };
         let work = names.there(work_ref(run, &workspace.name.to_string()).as_bstr());
         gives_back.push(' ');
-        gives_back.push_str(&shell_quote(&format!("+{head}:{work}")));
+        gives_back.push_str(&shell_quote(format!("+{head}:{work}")));
     }
     let accepts = match state.run.kind {
         RunKind::Flow => format!("aynig flow resume --accept {slug}"),

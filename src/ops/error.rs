@@ -158,7 +158,7 @@ impl From<AuthorityError> for Error {
             hints: if let AuthorityError::Refused { remote, branch, .. } = &error {
                 vec![format!(
                     "nothing was changed; `aynig status --remote {remote} --branch {}` shows whether somebody holds the branch",
-                    shell_quote(&branch)
+                    shell_quote(branch)
                 )]
             } else {
                 reachable(&error)
@@ -258,5 +258,5 @@ impl From<PassError> for Error {
 
 /// Returns the hint for a lock file of git that is in the way.
 pub fn unlock(lock: &Path) -> String {
-    format!("if no git is at work here (`pgrep -a git`): rm {}", shell_quote(&lock.display().to_string()))
+    format!("if no git is at work here (`pgrep -a git`): rm {}", shell_quote(lock.display().to_string()))
 }

@@ -120,7 +120,7 @@ impl Side {
                 None => error,
                 Some(remote) => error.hint(format!(
                     "it is in this clone: `git push {remote} {}` brings it there",
-                    shell_quote(&name)
+                    shell_quote(name)
                 )),
             }
         })?;
@@ -153,7 +153,7 @@ impl Side {
         );
         Err(Error::new(Kind::Conflict, message).hint(format!(
             "wait until it is over: `aynig status --watch --branch {}{}` shows when",
-            shell_quote(&name),
+            shell_quote(name),
             option(authority)
         )))
     }
@@ -273,8 +273,8 @@ fn unmerged(branch: &BranchName, into: &BranchName, error: &MergeError) -> Error
     let by_hand = |merge: &str| {
         format!(
             "in a checkout: `git switch {} && git merge {merge} {}`",
-            shell_quote(&into),
-            shell_quote(&branch)
+            shell_quote(into),
+            shell_quote(branch)
         )
     };
     match error {
@@ -404,7 +404,7 @@ fn move_target(
 /// How the user brings a checkout along whose branch has moved. Git looks after changes in it: the first command tells
 /// git what the files are based on and changes none, and the second one refuses to write over a change.
 fn bring_along(place: &str, old: CommitId, name: &BranchName) -> String {
-    let (place, name) = (shell_quote(place), shell_quote(&name));
+    let (place, name) = (shell_quote(place), shell_quote(name));
     let old = old.short();
     format!(
         "bring its files along: `git -C {place} switch --detach {old}`, then `git -C {place} switch {name}`"
@@ -440,7 +440,7 @@ fn still_open(repo: &Repo, authority: &Authority, from: &Side) -> Result<Vec<Str
 fn remarks(repo: &Repo, from: &Side, onto: &Side, is_over: bool) -> Vec<String> {
     let mut found = Vec::new();
     let name = &from.name;
-    let log = || format!("`aynig log {}` tells more", shell_quote(&name));
+    let log = || format!("`aynig log {}` tells more", shell_quote(name));
     match &from.meaning {
         _ if is_over => {
             found.push(format!("the last attempt on {name} came to no end, and its lease is over; {}", log()))

@@ -29,9 +29,9 @@ pub fn options(repo: &Repo, authority: &Authority, branch: &BranchName) -> Strin
         None if matches!(OuterCommand::of(repo), Ok(None)) && here().as_ref() == Some(branch) => {
             String::new()
         }
-        None => format!(" --branch {}", shell_quote(&branch)),
+        None => format!(" --branch {}", shell_quote(branch)),
         Some(remote) => {
-            format!(" --branch {} --remote {}", shell_quote(&branch), shell_quote(remote.as_str()))
+            format!(" --branch {} --remote {}", shell_quote(branch), shell_quote(remote.as_str()))
         }
     }
 }
@@ -99,7 +99,7 @@ pub fn missing(repo: &Repo, authority: &Authority, branch: &BranchName, want: Pu
         // Only git creates branches of a remote (CONTRACT 5.20).
         error = error.hint(format!(
             "to create it from what is checked out here: `git push {remote} {}`",
-            shell_quote(&format!("HEAD:refs/heads/{branch}"))
+            shell_quote(format!("HEAD:refs/heads/{branch}"))
         ));
     }
     if remote.is_none() {

@@ -170,7 +170,7 @@ pub fn count(repo: &Repo) -> usize {
 pub fn described(repo: &Repo, process: &Process, branch: &BranchName) -> Option<String> {
     let workspaces = at(repo, process, Stop::manual()).ok()?;
     let context = workspaces.find(branch.to_string().as_ref()).ok()?;
-    let range = shell_quote(&format!("{}..{branch}", context.base_sha.get(..10)?));
+    let range = shell_quote(format!("{}..{branch}", context.base_sha.get(..10)?));
     Some(format!(
         "{branch} is the branch of the workspace {}; `git log -p {range}` shows its commits",
         context.handle()

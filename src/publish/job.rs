@@ -176,7 +176,7 @@ impl There {
             let shown = shell_quote(remote.as_str());
             let mut refusal = Refusal::new(Why::Usage, message);
             if matches!(repo.branch_head(base), Ok(Some(_))) {
-                let push = format!("git push {shown} {}", shell_quote(&base));
+                let push = format!("git push {shown} {}", shell_quote(base));
                 refusal = refusal.hint(format!("`{push}` brings it there; then publish again"));
             }
             return Err(refusal.hint(format!(
@@ -277,11 +277,11 @@ impl Job<'_> {
             format!("{branch} on {remote} has commits {whose} ({}); nothing was changed", actual.short());
         let ours = recorded.last().and_then(|one| CommitId::parse_hex(&one.commit));
         let ours = if given.is_some() { self.work.head } else { ours.unwrap_or(commit) };
-        let worktree = shell_quote(&context.worktree_path.display().to_string());
+        let worktree = shell_quote(context.worktree_path.display().to_string());
         let pull = format!(
             "git -C {worktree} pull --no-rebase --no-edit {} {}",
             shell_quote(remote.as_str()),
-            shell_quote(&name)
+            shell_quote(name)
         );
         Err(Refusal::new(Why::Conflict, message)
             .hint(format!("`{}` shows them", self.names.shows(name.as_bstr(), ours.short())))

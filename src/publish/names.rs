@@ -67,7 +67,7 @@ impl Names {
     /// The command that shows the commits that a ref of the remote has, and `ours` has not.
     pub(super) fn shows(&self, name: &BStr, ours: impl std::fmt::Display) -> String {
         let remote = shell_quote(self.remote.as_str());
-        format!("git fetch {remote} {} && git log {ours}..FETCH_HEAD", shell_quote(&name))
+        format!("git fetch {remote} {} && git log {ours}..FETCH_HEAD", shell_quote(name))
     }
 }
 

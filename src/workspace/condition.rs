@@ -115,7 +115,7 @@ impl Broken {
 
     /// The command that mends it in a workspace. `newest` is the newest commit of its branch that is known and here.
     fn next(self, context: &Context, newest: Option<CommitId>) -> String {
-        let handle = shell_quote(&context.handle());
+        let handle = shell_quote(context.handle());
         let snapshot = format!("`aynig workspace snapshot {handle}`");
         let anew = format!("`aynig workspace rollback {handle}` makes it anew at the base");
         match self {
@@ -168,7 +168,7 @@ impl Workspaces<'_> {
         for one in &registered {
             let Some(mark) = one.workspace().filter(|mark| !is_known(mark)) else { continue };
             let path = &one.checkout.place.path;
-            let shown = shell_quote(&path.display().to_string());
+            let shown = shell_quote(path.display().to_string());
             flaws.push(Flaw {
                 subject: path.display().to_string(),
                 branch: Some(mark.branch.to_string()),
@@ -331,7 +331,7 @@ fn finishes(word: &str) -> String {
 }
 
 fn unreadable(file: &Path, why: &str) -> Flaw {
-    let shown = shell_quote(&file.display().to_string());
+    let shown = shell_quote(file.display().to_string());
     let next = if why.contains("has version") {
         "use the aynig that wrote it; this one leaves it alone".to_owned()
     } else {

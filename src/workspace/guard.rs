@@ -49,7 +49,7 @@ impl Workspaces<'_> {
         let refusal = Refusal::new(Why::Conflict, message)
             .hint("`aynig workspace create` makes one of this repository; use that one in its own");
         if directory.starts_with(self.repo.common_dir()) {
-            let directory = shell_quote(&directory.display().to_string());
+            let directory = shell_quote(directory.display().to_string());
             return refusal
                 .hint(format!("its record here came with a copy, and can go: `rm -r {directory}`"));
         }
@@ -82,7 +82,7 @@ impl Workspaces<'_> {
                 && found == last
             {
                 let message = format!("{branch} is a symbolic ref to {target}; nothing was changed");
-                let delete = format!("git symbolic-ref -d {}", shell_quote(&format!("refs/heads/{name}")));
+                let delete = format!("git symbolic-ref -d {}", shell_quote(format!("refs/heads/{name}")));
                 return Err(Refusal::new(Why::Conflict, message)
                     .hint(format!("`{delete}` removes it, and {target} stays as it is; then again")));
             }
@@ -95,7 +95,7 @@ impl Workspaces<'_> {
         let Some(other) = other else { return Ok(()) };
         let message =
             format!("{branch} is checked out at {} as well; nothing was changed", other.path.display());
-        let detach = format!("git -C {} switch --detach", shell_quote(&other.path.display().to_string()));
+        let detach = format!("git -C {} switch --detach", shell_quote(other.path.display().to_string()));
         Err(Refusal::new(Why::Conflict, message)
             .hint(format!("put that checkout on another branch, or detach it: `{detach}`; then again")))
     }

@@ -150,7 +150,7 @@ fn unlisted(wanted: &CleanOptions, context: &Context, path: &Path) -> Item {
     if let Err(mounted) = no_mounts_in(path) {
         return item.stays("something is mounted in it", mounted.next());
     }
-    let shown = shell_quote(&path.display().to_string());
+    let shown = shell_quote(path.display().to_string());
     let handle = context.handle();
     if path.is_dir() && !path.is_symlink() {
         let why = format!("an old worktree of the workspace {handle}, which git does not list");

@@ -29,7 +29,7 @@ pub(super) fn moved(context: &Context, registered: &[Registered]) -> Option<(Str
         let mut places = [Some(listed), link.as_ref()].into_iter().flatten().chain(&beside);
         places.find(|at| *at != path && !is_leftover(at) && is_its(at)).cloned()
     })?;
-    let shown = |path: &Path| shell_quote(&path.display().to_string());
+    let shown = |path: &Path| shell_quote(path.display().to_string());
     let (from, to) = (shown(&there), shown(path));
     let clear = match path.symlink_metadata() {
         Ok(_) => format!("take {to} out of the way; then "),

@@ -78,13 +78,13 @@ impl Workspaces<'_> {
         if is_remade || settled == Some(here) || self.repo.descends(here, newest) {
             return Ok(());
         }
-        let handle = shell_quote(&context.handle());
+        let handle = shell_quote(context.handle());
         let message = format!(
             "{branch} is at {}, without {}, the newest work of its run",
             here.short(),
             newest.short()
         );
-        let path = shell_quote(&context.worktree_path.display().to_string());
+        let path = shell_quote(context.worktree_path.display().to_string());
         Err(Refusal::new(Why::Conflict, message).hint(format!(
             "`git -C {path} merge --ff-only {}` brings it back, or `aynig workspace snapshot {handle}` takes the branch as it is",
             newest.short()

@@ -242,7 +242,7 @@ impl Workspaces<'_> {
             told.extend(dropped.map_err(|error| because(&error))?.map(|saved| {
                 format!(
                     "commits that were taken off {branch} are saved: {}",
-                    shows_rescued(&saved.reference.to_string())
+                    shows_rescued(saved.reference.to_string())
                 )
             }));
             let name = branch.full_ref();

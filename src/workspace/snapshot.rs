@@ -493,7 +493,7 @@ fn clash_words(
         "commits that others put on {branch} change files that are changed in {}, too{why}; nothing was changed there",
         path.display()
     );
-    let (shown, from) = (shell_quote(&path.display().to_string()), at.short());
+    let (shown, from) = (shell_quote(path.display().to_string()), at.short());
     Refusal::new(Why::Conflict, message).hint(format!(
         "`git diff {from} {}` shows theirs, and `git -C {shown} diff {from}` yours; take the changes in the worktree out of \
          the way, then again; the next step of a run saves them under a rescue ref",
@@ -512,7 +512,7 @@ fn occupied(path: &Path) -> Refusal {
 /// The command that takes what is at the place of a worktree out of the way.
 pub(super) fn puts_aside(path: &Path) -> String {
     let shown = path.display().to_string();
-    format!("mv {} {}", shell_quote(&shown), shell_quote(&format!("{shown}.old")))
+    format!("mv {} {}", shell_quote(&shown), shell_quote(format!("{shown}.old")))
 }
 
 #[cfg(test)]

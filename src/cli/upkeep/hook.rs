@@ -132,7 +132,7 @@ fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, Error> {
 fn mending(repo: &Repo) -> String {
     format!(
         "nothing was taken; whoever keeps the server: `git -C {} fsck` tells what is damaged",
-        shell_quote(&repo.common_dir().display().to_string())
+        shell_quote(repo.common_dir().display().to_string())
     )
 }
 

@@ -110,7 +110,7 @@ pub(crate) fn advise(advice: &[Advice]) {
                 "{branch} was to wait until {} (dwp-not-before); a retry is due at once; to let it wait: `aynig set-state {} \
                  --state {state} --keep-body --keep-trailers=all --trailer 'dwp-not-before: {}'`",
                 format_utc(*until),
-                shell_quote(&branch),
+                shell_quote(branch),
                 format_utc(*until)
             ))),
             Advice::NotFollowed { why } => ui::warn(&format!("this checkout did not follow: {why}")),

@@ -58,7 +58,7 @@ pub(crate) fn run(app: &App, arguments: &Land) -> Result<Exit, Error> {
             };
             // Git checks out no branch twice.
             let there = match &worktree {
-                Some(path) => format!("cd {} && ", shell_quote(&path.display().to_string())),
+                Some(path) => format!("cd {} && ", shell_quote(path.display().to_string())),
                 None => format!("git switch {} && ", shell_quote(&branch)),
             };
             let push = match (authority.source(), worktree.and(workspace)) {

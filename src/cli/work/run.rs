@@ -401,7 +401,7 @@ impl Answer<'_> {
         if self.arguments.json {
         } else if !named.is_empty() && !self.narrator.has_warned() {
             // Whoever names a branch waits for an answer, terminal or not.
-            let quoted: Vec<String> = named.iter().map(|name| shell_quote(name)).collect();
+            let quoted: Vec<String> = named.iter().map(shell_quote).collect();
             let line = format!(
                 "nothing to do on {}; `aynig status {}` says why",
                 named.join(", "),

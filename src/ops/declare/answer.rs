@@ -98,7 +98,7 @@ fn asked<'t>(repo: &Repo, authority: &Authority, target: &'t Target) -> Result<(
 
 /// The command that sets a state that is no listed answer.
 fn by_hand(authority: &Authority, branch: &BranchName) -> String {
-    let (branch, remote) = (shell_quote(&branch), option(authority));
+    let (branch, remote) = (shell_quote(branch), option(authority));
     format!("`aynig set-state --branch {branch}{remote} --state STATE` sets a state by hand")
 }
 

@@ -203,7 +203,7 @@ pub fn withdraw(repo: &Repo, authority: &Authority, onto: &Onto) -> Result<Withd
     let target = Target::look(repo, authority, onto)?;
     target.check_expected(repo, authority, &onto.expected)?;
     let (branch, head) = (&target.branch, &target.head);
-    let look = format!("look with `aynig status {}`", shell_quote(&branch));
+    let look = format!("look with `aynig status {}`", shell_quote(branch));
     let Some(slot) = authority.slot_name(repo, branch)? else {
         return Err(
             Error::failed(format!("no deferred state waits for {branch}; nothing was changed")).hint(look)
@@ -261,10 +261,7 @@ fn check_unconditional(expected: &Expected, authority: &Authority, branch: &Bran
         "{branch} is not free, and a state with --expect or --if-state is not deferred; nothing was changed"
     );
     Err(Error::new(Kind::Conflict, message)
-        .hint(format!(
-            "`aynig wait {}{remote}` ends when it rests; then the same again",
-            shell_quote(&branch)
-        ))
+        .hint(format!("`aynig wait {}{remote}` ends when it rests; then the same again", shell_quote(branch)))
         .hint("without --expect and --if-state the state is left beside the branch"))
 }
 
@@ -407,7 +404,7 @@ fn await_end(
             let message = format!("{} still waits for {branch} after {waited}", state_of(repo, slot));
             Err(Error::new(Kind::Conflict, message).hint(format!(
                 "it is delivered when the branch rests; `aynig status {}` shows what it waits for",
-                shell_quote(&branch)
+                shell_quote(branch)
             )))
         }
     }
@@ -446,7 +443,7 @@ fn taken(repo: &Repo, authority: &Authority, branch: &BranchName, slot: CommitId
 }
 
 fn look_at(branch: &BranchName, slot: CommitId) -> String {
-    format!("look with `aynig status {}` and `git show {}`", shell_quote(&branch), slot.short())
+    format!("look with `aynig status {}` and `git show {}`", shell_quote(branch), slot.short())
 }
 
 /// The error for a branch beside which is something that no clone can take for a deferred state.

@@ -123,5 +123,5 @@ fn lost(repo: &Repo, authority: &Authority, before: &Target, actual: Option<Comm
     let answer = actual.and_then(|head| newest_answer(repo, head, &asked));
     let error = Error::new(Kind::Conflict, message);
     let error = answer.into_iter().fold(error, Error::hint);
-    error.hint(format!("look with `aynig status --branch {}`, then try again", shell_quote(&branch)))
+    error.hint(format!("look with `aynig status --branch {}`, then try again", shell_quote(branch)))
 }

@@ -72,7 +72,7 @@ pub(super) fn none_waits(repo: &Repo, authority: &Authority, driver: &BranchName
     let option = authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
     Err(Error::new(Kind::Conflict, message)
         .hint("`aynig run` takes it in")
-        .hint(format!("or `aynig set-state --withdraw {}{option}` removes it", shell_quote(&driver))))
+        .hint(format!("or `aynig set-state --withdraw {}{option}` removes it", shell_quote(driver))))
 }
 
 /// An answer in words.

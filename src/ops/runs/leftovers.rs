@@ -114,7 +114,7 @@ fn deleted(wanted: &CleanOptions, path: &Path) -> Option<Item> {
     let item = Item::new(Kind::Run, path.display().to_string()).on_disk(path, wanted);
     let why = "the files of a run that was deleted";
     if !wanted.runs_asked {
-        let shows = format!("`less {}`", shell_quote(&path.join("events.jsonl").display().to_string()));
+        let shows = format!("`less {}`", shell_quote(path.join("events.jsonl").display().to_string()));
         return Some(item.stays(why, format!("{shows} shows it, `aynig clean --runs --apply` removes it")));
     }
     Some(item.goes(why).carried_out(wanted, || match fsutil::remove_all(path) {

@@ -46,7 +46,7 @@ pub(crate) fn head(repo: &Repo, of: Of<'_>) -> Result<Option<CommitId>, NotSettl
 pub(crate) fn settled(repo: &Repo, of: Of<'_>) -> Result<(), NotSettled> {
     let there = of.remote.map(|remote| format!(" --remote {remote}")).unwrap_or_default();
     let branch = of.branch;
-    let look = || format!("aynig status --branch {}{there}", shell_quote(&branch));
+    let look = || format!("aynig status --branch {}{there}", shell_quote(branch));
     let Some(head) = head(repo, of)? else { return Ok(()) };
     if let Err(error) = repo.commit(head) {
         return Err(NotSettled { why: error.to_string(), next: "git fsck".to_owned() });
@@ -74,7 +74,7 @@ pub(crate) fn settled(repo: &Repo, of: Of<'_>) -> Result<(), NotSettled> {
 /// The command that closes an expired lease. A pass closes it if it is at HEAD, or if its attempt's worktree
 /// is on this host. Otherwise only the user can.
 fn closes(repo: &Repo, of: Of<'_>, at_head: bool) -> String {
-    let mut options = format!(" --branch {}", shell_quote(&of.branch));
+    let mut options = format!(" --branch {}", shell_quote(of.branch));
     options.extend(of.remote.map(|remote| format!(" --remote {}", shell_quote(remote.as_str()))));
     let is_here = || {
         let all = repo.linked_worktrees().unwrap_or_default();

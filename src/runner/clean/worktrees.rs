@@ -71,7 +71,7 @@ fn judge(repo: &Repo, registered: &Registered, mark: &Mark, held: bool) -> Resul
             format!("its .git file does not name the registration {}", registered.checkout.git_dir.display());
         return Err(NotSettled {
             why,
-            next: format!("git worktree repair {}", shell_quote(&path.display().to_string())),
+            next: format!("git worktree repair {}", shell_quote(path.display().to_string())),
         });
     }
     if held {
@@ -174,12 +174,12 @@ fn own_use(path: &Path) -> Option<u64> {
 /// a link is moved away first.
 fn by_hand(repo: &Repo, checkout: &Checkout) -> String {
     let path = &checkout.path;
-    let shown = shell_quote(&path.display().to_string());
+    let shown = shell_quote(path.display().to_string());
     let remove = format!("git worktree remove --force --force {shown}");
     match repo.is_here(path, &checkout.git_dir) {
         Ok(_) => remove,
         Err(_) if path.symlink_metadata().is_ok_and(|found| !found.is_dir()) => {
-            format!("mv {shown} {}, and then: {remove}", shell_quote(&format!("{}.away", path.display())))
+            format!("mv {shown} {}, and then: {remove}", shell_quote(format!("{}.away", path.display())))
         }
         Err(_) => format!("put {shown} back in its place, and look again"),
     }

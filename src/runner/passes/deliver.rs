@@ -278,7 +278,7 @@ fn stuck(
 /// The command that pushes the state of a slot once more, on top of the branch as it is.
 fn pushed_again(repo: &Repo, branch: &BranchName, remote: &RemoteName, slot: CommitId) -> Option<String> {
     let there = repo.namespace().ok()?.there(slot_ref(branch).as_bstr());
-    let (name, to) = (shell_quote(&branch), shell_quote(&there));
+    let (name, to) = (shell_quote(branch), shell_quote(&there));
     Some(format!(
         "git fetch {remote} {name} && git push --force {remote} $(git log -1 --format=%B {} | git commit-tree -p FETCH_HEAD \
          FETCH_HEAD^{{tree}}):{to}",

@@ -51,7 +51,7 @@ pub(crate) fn unsigned_lease(
 /// Reports that a branch has reached a bound, with the evidence and the command that asks anew.
 pub fn bounded(branch: &BranchName, source: Option<&RemoteName>, bound: &Bound) -> String {
     let remote = source.map(|remote| format!(" --remote {remote}")).unwrap_or_default();
-    let branch = shell_quote(&branch);
+    let branch = shell_quote(branch);
     let look = format!("`aynig log {branch}{remote}` shows them");
     let next = match driven(&branch).filter(|_| matches!(bound, Bound::Stalled { .. })) {
         Some(slug) => format!("`aynig flow resume {slug}` asks again"),
@@ -83,7 +83,7 @@ fn pluralize_long(count: u64, word: &str) -> String {
 /// Names a branch on a command line, with the remote that decides over it.
 pub fn named(branch: &BranchName, source: Option<&RemoteName>) -> String {
     let remote = source.map(|remote| format!(" --remote {}", shell_quote(remote.as_str())));
-    format!("{}{}", shell_quote(&branch), remote.unwrap_or_default())
+    format!("{}{}", shell_quote(branch), remote.unwrap_or_default())
 }
 
 /// The command that runs a branch in the checkout.
@@ -125,7 +125,7 @@ pub fn if_you_vouch(branch: &BranchName, source: Option<&RemoteName>, head: Comm
     format!(
         "if you vouch for all that `git show {}` shows, `aynig set-state --retry --accept-unsigned --branch {}{remote}` asks again",
         head.short(),
-        shell_quote(&branch)
+        shell_quote(branch)
     )
 }
 
@@ -210,7 +210,7 @@ pub(crate) fn in_the_way(taken: &Reason) -> String {
         }
         Reason::InUse(in_use) => match &**in_use {
             InUse::CheckedOut { path } => {
-                let switch = format!("git -C {} switch --detach", shell_quote(&path.display().to_string()));
+                let switch = format!("git -C {} switch --detach", shell_quote(path.display().to_string()));
                 format!("the branch {in_use}; `{switch}` frees it and changes no file")
             }
             InUse::Kept { .. } => format!("the branch {in_use}"),

@@ -175,9 +175,9 @@ fn drive(app: &App, shutdown: &Stop) -> Result<Times, Error> {
 
 /// Suggested commands to see more, and what each shows.
 fn next_steps(place: &Path, program: &Path, more: &[(String, &'static str)]) -> Vec<String> {
-    let mut shown = vec![(format!("cd {}", shell_quote(&place.display().to_string())), "")];
+    let mut shown = vec![(format!("cd {}", shell_quote(place.display().to_string())), "")];
     if !on_path(program) {
-        shown.push((format!("alias aynig={}", shell_quote(&program.display().to_string())), ""));
+        shown.push((format!("alias aynig={}", shell_quote(program.display().to_string())), ""));
     }
     shown.extend_from_slice(more);
     let mut lines = vec!["Next:".to_owned()];

@@ -281,7 +281,7 @@ fn default_state(
             "git switch {quoted} && git pull && git commit --allow-empty {message} && git push {remote} {quoted}"
         )
     } else if repo.main_checkout().is_none() {
-        let full = shell_quote(&name.full_ref().to_string());
+        let full = shell_quote(name.full_ref().to_string());
         format!("git update-ref {full} $(git commit-tree {message} -p {full} {full}^{{tree}})")
     } else {
         format!("git switch {quoted} && git commit --allow-empty {message}")

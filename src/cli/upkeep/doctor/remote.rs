@@ -156,7 +156,7 @@ fn refs(repo: &Repo, remote: &RemoteName, here: Option<&Path>) -> Vec<Finding> {
     if let Some(git_dir) = here
         && Repo::namespace_of(git_dir).as_ref() != Some(&names)
     {
-        let at = shell_quote(&git_dir.display().to_string());
+        let at = shell_quote(git_dir.display().to_string());
         findings.push(Finding::warning(
             "refs",
             format!("aynig.refNamespace is {value} here and something else in {at}, which its guard reads"),
@@ -168,14 +168,14 @@ fn refs(repo: &Repo, remote: &RemoteName, here: Option<&Path>) -> Vec<Finding> {
 
 fn guard(git_dir: &Path) -> Finding {
     let hook = Repo::hooks_of(git_dir).join("pre-receive");
-    let at = shell_quote(&hook.display().to_string());
+    let at = shell_quote(hook.display().to_string());
     let Ok(text) = std::fs::read(&hook) else {
         let text =
             format!("{} does not guard its branches: whoever may push can break a lease", git_dir.display());
         let next = format!(
             "if others push there: cp contrib/hooks/pre-receive {at} && git -C {} config receive.advertisePushOptions true \
              (the file is in aynig's repository; of the package in /usr/share/doc/aynig/examples/hooks/)",
-            shell_quote(&git_dir.display().to_string())
+            shell_quote(git_dir.display().to_string())
         );
         return Finding::warning("guard", text, next);
     };

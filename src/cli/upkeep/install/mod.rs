@@ -292,7 +292,7 @@ fn refused(asked: &Asked<'_>, why: &str, list: &[String]) -> Error {
 
 /// The command that installs from `subfolder`.
 fn command(asked: &Asked<'_>, subfolder: &str, more: &str) -> String {
-    let mut words = vec![shell_quote(&asked.source.hide(&asked.options.repository.to_string_lossy()))];
+    let mut words = vec![shell_quote(asked.source.hide(&asked.options.repository.to_string_lossy()))];
     if asked.options.reference.is_some() || !subfolder.is_empty() {
         words.push(shell_quote(asked.reference));
     }

@@ -110,7 +110,7 @@ fn remove(app: &App, repo: &Repo, one: &OneNode, json: bool) -> Result<Exit, Err
     match removed.workspace {
         Some(Ok(archive)) => ui::remark(&format!("its work is kept: {}", shows_rescued(&archive))),
         Some(Err(error)) => {
-            let handle = shell_quote(&format!("{}/{}", removed.decided.state.run.slug, one.alias));
+            let handle = shell_quote(format!("{}/{}", removed.decided.state.run.slug, one.alias));
             warn(&format!("its workspace stays: {}", error.message));
             ui::remark(&format!("next  `aynig workspace remove --apply {handle}`"));
         }

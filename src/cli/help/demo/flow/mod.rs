@@ -65,7 +65,7 @@ pub(crate) fn run(process: &Process, asked: Option<&Path>) -> Result<Exit, Error
         ("cat fix.yaml planner ../agent".to_owned(), "what was made for this"),
         (format!("aynig land {work}"), "put the change onto main"),
         ("aynig serve --run".to_owned(), "a page for all of this, and a runner"),
-        (format!("rm -r {}", shell_quote(&room.display().to_string())), "all that this demo made"),
+        (format!("rm -r {}", shell_quote(room.display().to_string())), "all that this demo made"),
     ];
     next_steps(&project, &process.program, &lines).iter().for_each(|line| ui::answer(line));
     Ok(Exit::Done)
