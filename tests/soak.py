@@ -61,12 +61,14 @@ def reader(dice):
         ask("GET", path)
 
 
-def made():
+def begun():
     """A run with two nodes, by the API."""
     run = ask("POST", "/api/runs", {"label": "Soak"})["run"]["id"]
     for name, mode in (("ann", "skip"), ("bob", "gated")):
         node = {"label": name, "roleTemplate": "implementer", "provider": "scripted"}
-        ask("POST", f"/api/runs/{run}/nodes", {**node, "permissions": {"cliPermissionsMode": mode}})
+        made = ask("POST", f"/api/runs/{run}/nodes", {"node": {**node, "permissions": {"cliPermissionsMode": mode}}})
+        if not made:
+            failures.append("a node was not made")
     return run
 
 
@@ -78,7 +80,7 @@ def writer(dice):
     data, and so the memory for them, stay as they are."""
     global messages
     if len(own) < RUNS:
-        own.append(made())
+        own.append(begun())
     if messages >= MESSAGES * RUNS:
         ended, messages = own.pop(0), messages - MESSAGES
         ask("POST", f"/api/runs/{ended}/stop", {})
@@ -91,7 +93,8 @@ def writer(dice):
     if nodes:
         node = dice.choice(nodes)
         content = dice.choice([f"Think about {dice.random()}.", f"ask: run the tests {dice.random()} times"])
-        ask("POST", f"/api/runs/{run['id']}/chat", {"nodeId": node["id"], "content": content})
+        sent = ask("POST", f"/api/runs/{run['id']}/chat", {"nodeId": node["id"], "content": content})
+        count("sent" if sent else "not sent")
     for waiting in (ask("GET", "/api/approvals") or {}).get("approvals", [])[:2]:
         answer = dice.choice([{"status": "approved"}, {"status": "denied", "reason": "no"}])
         ask("POST", f"/api/approvals/{waiting['approval']['approvalId']}/resolve", {"resolution": answer})
@@ -181,6 +184,8 @@ files = [max(one[1] for one in part) for part in (early, late)]
 print(f"memory {memory[0]:.1f} MiB, then {memory[1]:.1f} MiB; files {files[0]}, then {files[1]}; {counts}")
 if memory[1] > 1.2 * memory[0] + 8:
     failures.append("the memory grows")
+if counts.get("sent", 0) < 5 * minutes:
+    failures.append("the agents had next to no messages")
 if files[1] > files[0] + 20:
     failures.append("open files grow")
 for failure in failures[:20]:
