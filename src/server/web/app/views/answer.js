@@ -78,7 +78,8 @@ export function Answer({ one, doing, begin, onSend, onAnswered }) {
         <p class="row" key=${always}><button type="button" disabled=${state.busy}
           onClick=${() => send(`Approved, and ${words}.`, { status: "approved" }, always)}>Approve, and ${words}</button>
         <${Command} line=${command.approveAlways(one, always)} /></p>`)}
-      <p class="hint">This holds for ${one.alias ?? "this node"} alone. Its page lists it, with the command that ends it.</p></div>`}
+      <p class="hint">This holds for ${one.alias ?? "this node"} alone. Its page lists it, with the command that
+        ends it.</p></div>`}
     ${state.error && html`<${Fault} error=${state.error} />`}
   </div>`;
 }

@@ -7,8 +7,8 @@ import { Act, Command, Empty, Loading, Status } from "../parts.js";
 import { flow, now, view } from "../store.js";
 
 /** The kinds of steps, in words. */
-export const OPCODES = { RUN_AGENT: "agent", RUN_VALIDATION: "validators", EVALUATE: "planner", GATE: "a person", ROLLBACK: "rollback",
-  STOP: "end" };
+export const OPCODES = { RUN_AGENT: "agent", RUN_VALIDATION: "validators", EVALUATE: "planner", GATE: "a person",
+  ROLLBACK: "rollback", STOP: "end" };
 const GOOD = ["completed", "success", "gate_approved"];
 
 export function Track() {
