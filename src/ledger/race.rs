@@ -13,7 +13,7 @@ use crate::git::Repo;
 const CROWD: u32 = 8;
 
 /// How long others wait for such an operation at most: its process may be stopped.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The first pause after a lost race at a remote, and the longest. Locally the lock of the ref is waited for.
 const PAUSES: (u64, u64) = (20, 2_000);
