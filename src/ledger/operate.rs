@@ -295,7 +295,7 @@ impl<'r> Ledger<'r> {
         let mut fresh = self.place == Place::Here;
         let (mut failed, mut turn) = (0, Turn::default());
         for lost in 0..TRIES {
-            turn.before_try(self.repo, &self.place, lost);
+            turn.before_try(self.repo, lost);
             if self.place == Place::Here {
                 self.reread()?;
             }

@@ -5,28 +5,29 @@
 
 use std::time::Duration;
 
-use super::place::Place;
 use crate::fsutil::DirLock;
 use crate::git::Repo;
 
-/// How many races an operation loses in this repository before it asks the others to wait.
+/// How many races an operation loses before it asks the others of this repository to wait.
 const CROWD: u32 = 8;
 
 /// How long others wait for such an operation at most: its process may be stopped.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The first pause after a lost race at a remote, and the longest. Locally the lock of the ref is waited for.
-const PAUSES: (u64, u64) = (20, 2_000);
+/// The longest pauses after the first lost race at a remote and after any, in milliseconds: about the time of one push.
+/// If they grew on, the operation that waited longest would wait longest again. Locally the lock of the ref is waited
+/// for.
+const PAUSES: (u64, u64) = (20, 300);
 
-/// The turn to write into a ledger of this repository. An operation with many events takes longer than a small one, and
-/// would lose each race against a stream of those.
+/// The turn to write into a ledger from this repository. An operation with many events takes longer than a small one,
+/// and would lose each race against a stream of those.
 #[derive(Debug, Default)]
 pub(super) struct Turn(Option<DirLock>);
 
 impl Turn {
     /// Lets an operation pass that has the turn, and takes the turn after many lost races.
-    pub(super) fn before_try(&mut self, repo: &Repo, place: &Place, lost: u32) {
-        if *place != Place::Here || self.0.is_some() {
+    pub(super) fn before_try(&mut self, repo: &Repo, lost: u32) {
+        if self.0.is_some() {
             return;
         }
         let directory = repo.common_dir().join("refs");
