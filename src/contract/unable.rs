@@ -1,4 +1,4 @@
-//! A request that a runner hands back because its host cannot do it (CONTRACT 4.19, 6.17, 11.26).
+//! A request that a runner hands back because its host cannot do it (CONTRACT 4.19, 6.17, 11.29).
 //!
 //! Invariant: the time of a request that was handed back binds only the runners that handed it back. The commits alone
 //! decide when a request that no host can do is reported, so it happens once.
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(mends(reasons.into_iter()), expected);
     }
 
-    /// CONTRACT 11.26
+    /// CONTRACT 11.29
     #[test]
     fn its_time_binds_those_who_handed_it_back() {
         let back =

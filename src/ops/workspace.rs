@@ -13,7 +13,7 @@ use crate::ledger::Tip;
 use crate::ledger::archive::archived;
 use crate::model::by::By;
 use crate::model::ids::RunId;
-use crate::model::run::Run;
+use crate::model::run::{Run, RunKind};
 use crate::stop::Stop;
 use crate::words::shell_quote;
 pub use crate::workspace::Workspaces;
@@ -149,11 +149,30 @@ pub fn roll_back(
 ) -> Result<(Context, Option<Remade>), Error> {
     let context = if undo { workspaces.find(named)? } else { find_or_take(workspaces, named, fetch)? };
     let (slug, option) = (&context.slug, if undo { " --undo" } else { "" });
-    let instead = format!("`aynig flow rollback {slug}{option}` ends the step before that");
-    workspaces.check_rests(&context, &instead)?;
+    check_rests(
+        workspaces,
+        &context,
+        &format!("`aynig flow rollback {slug}{option}` ends the step before that"),
+    )?;
     let remade =
         if undo { Some(workspaces.undo_rollback(&context)?) } else { workspaces.rollback(&context)? };
     Ok((context, remade))
+}
+
+/// Refuses to take the worktree away from the step or turn that works in it. `of_step` is the hint of a step.
+pub fn check_rests(workspaces: &Workspaces<'_>, context: &Context, of_step: &str) -> Result<(), Error> {
+    let run = run_of(workspaces.repo, context).filter(|run| run.kind == RunKind::Graph);
+    let checked = match run {
+        None => workspaces.check_rests(context, "step", of_step),
+        Some(run) => {
+            let stop = format!(
+                "`aynig orch node stop {} {}` ends it in seconds; then again",
+                run.slug, context.name
+            );
+            workspaces.check_rests(context, "turn", &stop)
+        }
+    };
+    Ok(checked?)
 }
 
 /// The directory of all runs and records.

@@ -117,14 +117,14 @@ impl Workspaces<'_> {
         Ok(Live { file, path, text, changed, is_over: AtomicBool::new(true), _lock: lock })
     }
 
-    /// Refuses what would take the worktree away from a step that is live in it.
-    pub fn check_rests(&self, context: &Context, instead: &str) -> Result<(), Refusal> {
+    /// Refuses what would take the worktree away from the step or turn that is live in it. `hint` is the next step.
+    pub fn check_rests(&self, context: &Context, work: &str, hint: &str) -> Result<(), Refusal> {
         let file = self.directory(context).join(LIVE);
         if !matches!(FileLock::try_acquire(&file), Ok(None)) {
             return Ok(());
         }
-        let message = format!("a step works in {}; nothing was changed", context.handle());
-        Err(Refusal::new(Why::Conflict, message).hint(instead))
+        let message = format!("a {work} works in {}; nothing was changed", context.handle());
+        Err(Refusal::new(Why::Conflict, message).hint(hint))
     }
 
     /// What a step waits for: hooks or settings are not as they were before another one of this host, which is live or was

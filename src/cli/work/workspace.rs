@@ -215,7 +215,7 @@ pub(crate) fn run(app: &App, arguments: &Workspace) -> Result<Exit, Error> {
             let context = find(&options.one)?;
             let removal = if options.apply {
                 let stop = format!("`aynig flow stop {}` ends it", context.slug);
-                workspaces.check_rests(&context, &stop)?;
+                workspace::check_rests(&workspaces, &context, &stop)?;
                 workspaces.remove(&context)?
             } else {
                 workspaces.preview_removal(&context)?

@@ -110,15 +110,16 @@ impl Engine<'_> {
         let state = &ledger.tip().state;
         for node in state.nodes.values() {
             let handle = format!("{}/{}", state.run.slug, node.alias);
-            match self.workspaces.find(handle.as_ref()) {
-                Err(refusal) if refusal.why == Why::NotFound => continue,
-                found => found.and_then(|context| self.workspaces.remove(&context)),
+            let found = self.workspaces.find(handle.as_ref());
+            match found.and_then(|context| self.workspaces.remove(&context)) {
+                // A deletion that was killed may have left a removal, which is finished now.
+                Ok(_) | Err(Refusal { why: Why::NotFound, .. }) => {}
+                Err(refusal) => {
+                    let message =
+                        format!("run {} is stopped, and not deleted: {}", state.run.slug, refusal.message);
+                    return Err(Refusal { message, ..refusal });
+                }
             }
-            .map_err(|refusal| {
-                let message =
-                    format!("run {} is stopped, and not deleted: {}", state.run.slug, refusal.message);
-                Refusal { message, ..refusal }
-            })?;
         }
         Ok(deletion::delete(self.repo, state.run.id, &self.op_by(by.clone())?, false)?)
     }

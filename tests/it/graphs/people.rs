@@ -285,6 +285,28 @@ fn a_run_is_changed_completed_and_deleted() {
     assert_eq!(graph.orch(&["show", "RUN"]).status.code(), Some(1));
 }
 
+/// CONTRACT 22.13
+#[test]
+fn a_deletion_that_was_killed_is_carried_on() {
+    for point in ["removal-noted", "removal-unregistered", "removal-unbranched", "removal-recorded"] {
+        let graph = Graph::new("echo work >made\necho done", &["a", "b"]);
+        graph.ok(&["chat", "RUN", "a", "Write it."]);
+        graph.drain();
+        let mut killed = graph.repo.aynig_command();
+        killed.args(["orch", "run", "delete", &graph.slug]);
+        killed.env("AYNIG_CRASH_AT", format!("{point}:kill:1"));
+        assert_eq!(killed.status().expect("aynig starts").code(), None, "{point}");
+        let again = graph.orch(&["run", "delete", "RUN"]);
+        assert!(again.status.success(), "{point}: {}", err(&again));
+        let left = ["refs/aynig/runs", "refs/heads/run", "refs/heads/work"];
+        assert_eq!(graph.repo.git(["for-each-ref", left[0], left[1], left[2]]).trim(), "", "{point}");
+        let archived = graph.repo.git(["for-each-ref", "--format=%(refname)", "refs/aynig/archive"]);
+        for name in ["/@ledger", "/a"] {
+            assert!(archived.lines().any(|line| line.ends_with(name)), "{point}: {archived}");
+        }
+    }
+}
+
 /// CONTRACT 22.1
 #[test]
 fn people_see_who_has_a_turn_and_why_one_does_not_begin() {
@@ -294,6 +316,16 @@ fn people_see_who_has_a_turn_and_why_one_does_not_begin() {
     assert_eq!((&graph.node("a")["status"], &graph.node("b")["status"]), (&"running".into(), &"idle".into()));
     let roster = graph.ok(&["roster", "RUN"]);
     assert!(roster.contains("  running  ") && !roster.contains(char::REPLACEMENT_CHARACTER), "{roster}");
+    for verb in [&["rollback"][..], &["remove", "--apply"]] {
+        let refused = graph.repo.aynig([&["workspace"], verb, &[&format!("{}/a", graph.slug)]].concat());
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(err(&refused).contains("a turn works in"), "{}", err(&refused));
+        assert!(
+            err(&refused).contains(&format!("aynig orch node stop {} a`", graph.slug)),
+            "{}",
+            err(&refused)
+        );
+    }
     graph.ok(&["node", "stop", "RUN", "a"]);
     runner.wait().expect("it ends");
     assert_eq!(graph.node("a")["status"], "idle");
