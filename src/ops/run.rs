@@ -24,7 +24,7 @@ use crate::supervise::Watchdog;
 use super::app::Process;
 use super::error::Error;
 use crate::ops::settings;
-use crate::ops::settings::{Settings, globs};
+use crate::ops::settings::{Settings, branch_globs};
 
 /// The parts of a run other than a stop and a feed.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ pub fn options(repo: &Repo, process: &Process, settings: &Settings) -> Result<Op
         role: settings.role.clone(),
         selection: Selection {
             current: settings.current_branch,
-            globs: globs("--branch", &settings.branch)?,
+            globs: branch_globs(&settings.branch)?,
             named: settings.branch.clone(),
         },
         // A run looks at no other branches.

@@ -167,8 +167,8 @@ pub fn parked(
         return Ok(Vec::new());
     }
     let mut options = survey_options(repo, process, None)?;
-    let names: Vec<String> = branches.iter().map(|branch| globset::escape(&branch.to_string())).collect();
-    options.selection.globs = settings::globs("--branch", &names)?;
+    let names: Vec<String> = branches.iter().map(BranchName::to_string).collect();
+    options.selection.globs = settings::branch_globs(&names)?;
     let now = clock::wall_seconds();
     let survey = survey(&Question { repo, authority, options: &options, now, notes: false })
         .map_err(|error| Error::from(PassError::from(error)))?;
@@ -179,7 +179,7 @@ pub fn parked(
 /// Returns why a branch that would be run is not, if it has reached a bound (CONTRACT 11.16 to 11.19).
 pub fn bound(repo: &Repo, authority: &Authority, process: &Process, branch: &BranchName) -> Option<String> {
     let mut options = survey_options(repo, process, None).ok()?;
-    options.selection.globs = settings::globs("--branch", &[globset::escape(&branch.to_string())]).ok()?;
+    options.selection.globs = settings::branch_globs(&[branch.to_string()]).ok()?;
     let now = clock::wall_seconds();
     let survey = survey(&Question { repo, authority, options: &options, now, notes: false }).ok()?;
     let found = survey.branches.iter().find(|found| found.name == *branch)?;

@@ -13,7 +13,7 @@ use crate::runner::options::is_glob;
 use super::error::Error;
 use super::missing::{Purpose, missing};
 use super::outer::OuterCommand;
-use super::settings::globs;
+use super::settings::branch_globs;
 
 /// Returns the branch to act on: the one named, else the surrounding command's, else the one
 /// checked out here.
@@ -123,7 +123,7 @@ pub fn selected(repo: &Repo, authority: &Authority, named: &[OsString]) -> Resul
             chosen.push(Selected { branch: branch_name(one)?, by_glob: false });
             continue;
         }
-        let globs = globs("--branch", &[one.to_string_lossy().into_owned()])?;
+        let globs = branch_globs(&[one.to_string_lossy().into_owned()])?;
         if tips.is_none() {
             authority.refresh(repo)?;
             let all = authority.branches(repo);

@@ -25,7 +25,7 @@ use super::error::Error;
 use super::missing::{Purpose, missing};
 use super::outer::OuterCommand;
 use super::run::survey_options;
-use super::settings::globs;
+use super::settings::{branch_globs, globs};
 use super::target::selected;
 use super::view::branch::BranchView;
 use super::view::deferred::deferred;
@@ -125,8 +125,8 @@ impl<'a> Wait<'a> {
             )));
         }
         let plain = survey_options(repo, process, None)?;
-        let names: Vec<String> = chosen.iter().map(|one| globset::escape(&one.branch.to_string())).collect();
-        let selection = Selection { globs: globs("--branch", &names)?, ..plain.selection };
+        let names: Vec<String> = chosen.iter().map(|one| one.branch.to_string()).collect();
+        let selection = Selection { globs: branch_globs(&names)?, ..plain.selection };
         let waited = |one: super::target::Selected| Waited {
             name: one.branch,
             came: Came::Open,

@@ -134,6 +134,43 @@ fn globs_narrow_and_show_unmanaged_branches() {
 }
 
 #[test]
+fn a_brace_in_a_name_is_part_of_it() {
+    let repo = Repo::with_commands(&[("build", "echo 'SET_STATE {\"state\":\"done\"}'")]);
+    let names = ["x{a,b}", "x{c", "xa", "xb"];
+    for name in names {
+        repo.ready(name, "build");
+    }
+    let shown = |name: &str| {
+        let rows = listed(&repo.aynig_ok(["status", name, "--json"]));
+        rows.as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row["branch"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    for name in names {
+        assert_eq!(shown(name), [name]);
+    }
+    repo.aynig_ok(["run", "x{a,b}"]);
+    let states: Vec<String> = names.iter().map(|name| repo.trailer(name, "dwp-state")).collect();
+    assert_eq!(states, ["done", "build", "build", "build"]);
+}
+
+/// A long name does not widen the lines of the others.
+#[test]
+fn a_long_name_is_shown_in_full() {
+    let repo = Repo::with_commands(&[("build", "exit 0")]);
+    let long = "l".repeat(200);
+    for name in ["short", &long] {
+        repo.ready(name, "build");
+    }
+    let said = out(&repo.aynig_ok(["status", "--all"]));
+    let line = |name: &str| said.lines().find(|line| line.starts_with(name)).unwrap();
+    assert!(line("short  ").starts_with("short  build"), "{said}");
+    assert!(line(&long).starts_with(&format!("{long}  build")), "{said}");
+}
+
+#[test]
 fn the_current_branch_says_that_run_skips_it() {
     let repo = Repo::with_commands(&[("build", "exit 0")]);
     repo.git(["checkout", "-q", "-b", "task"]);

@@ -362,7 +362,7 @@ fn drivers(
     pattern: &str,
 ) -> Result<HashMap<String, BranchView>, Error> {
     let mut options = survey_options(repo, process, None)?;
-    let globs = settings::globs("--branch", &[pattern.to_owned()])?;
+    let globs = settings::branch_globs(&[pattern.to_owned()])?;
     options.selection = Selection { globs, ..options.selection };
     let query = Query { options, one: None, named: true, filter: Filter::default() };
     let seen = look(repo, authority, &query, clock::wall_seconds())?;

@@ -25,7 +25,7 @@ use crate::contract::requeue::OnInterrupt;
 use crate::git::Repo;
 use crate::git::repo::config::Setting;
 use crate::publish::Forge;
-use crate::runner::options::{CurrentBranch, Takeover, Trust};
+use crate::runner::options::{CurrentBranch, Takeover, Trust, is_glob};
 
 use super::error::Error;
 use keys::{Fallback, Group, KEYS, Key, Value};
@@ -127,7 +127,7 @@ impl Settings {
             commands_from: self.commands_from.clone(),
             require_signed: self.require_signed,
             states: globs("--states", &self.states)?,
-            branches: globs("--branch", &self.branch)?,
+            branches: branch_globs(&self.branch)?,
             variables: variables(&self.trailer_variables)?,
         })
     }
@@ -295,6 +295,12 @@ pub fn globs(option: &str, texts: &[String]) -> Result<GlobSet, Error> {
         globs.add(glob);
     }
     globs.build().map_err(|error| Error::usage(format!("{option}: {error}")))
+}
+
+/// Compiles names of branches and globs on them. A brace in a name is part of it.
+pub fn branch_globs(named: &[String]) -> Result<GlobSet, Error> {
+    let pattern = |one: &String| if is_glob(one.as_bytes()) { one.clone() } else { globset::escape(one) };
+    globs("--branch", &named.iter().map(pattern).collect::<Vec<_>>())
 }
 
 /// Compiles the globs on trailers, which ignore case. `None` if there are none.

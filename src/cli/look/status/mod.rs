@@ -17,7 +17,7 @@ use aynig::ops::flows::{self, driven};
 use aynig::ops::run::survey_options;
 use aynig::ops::runs::running;
 use aynig::ops::settings;
-use aynig::ops::settings::globs;
+use aynig::ops::settings::{branch_globs, globs};
 use aynig::ops::status::{Filter, Query, Seen, look};
 use aynig::ops::target;
 use aynig::ops::view::branch::{BranchView, WAITS};
@@ -110,7 +110,7 @@ fn subject(
     let named: Vec<String> = arguments.names.iter().chain(&arguments.branch).cloned().collect();
     target::all_exist(repo, authority, &named)?;
     if arguments.all || !named.is_empty() || !filter.is_empty() {
-        let globs = globs("--branch", &named)?;
+        let globs = branch_globs(&named)?;
         let options = Options { selection: Selection { globs, ..plain.selection }, ..plain };
         let named = !named.is_empty() || filter.kinds.iter().any(|kind| kind == "unmanaged");
         let query = Query { options, one: None, named, filter };
@@ -118,7 +118,7 @@ fn subject(
     }
     let branch = target::branch(repo, authority, None)?;
     target::existing_head(repo, authority, &branch)?;
-    let globs = globs("--branch", &[globset::escape(&branch.to_string())])?;
+    let globs = branch_globs(&[branch.to_string()])?;
     let options = Options { selection: Selection { globs, ..plain.selection }, ..plain };
     let query = Query { options, one: Some(branch), named: true, filter };
     Ok(Subject { query, json })

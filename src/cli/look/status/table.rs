@@ -20,6 +20,9 @@ const LEAST: usize = 6;
 /// The maximum width of a subject shown with other text.
 const MOST_ABOUT: usize = 50;
 
+/// The widest name without a terminal that others are padded to. A wider one is shown in full.
+const MOST_PADDED: usize = 60;
+
 /// How many of the [`KINDS`], which are in the order of the table, have a line of their own that says what to type.
 const WANTED: usize = 4;
 
@@ -136,8 +139,11 @@ fn seen_words(lease: &LeaseView) -> String {
 
 /// A complete line for each branch.
 pub(crate) fn plain(rows: &[BranchView]) -> Vec<String> {
-    let widest =
-        |of: &dyn Fn(&BranchView) -> String| rows.iter().map(|row| width(&of(row))).max().unwrap_or(0);
+    let widest = |of: &dyn Fn(&BranchView) -> String| {
+        let widths = rows.iter().map(|row| width(&of(row)));
+        widths.filter(|width| *width <= MOST_PADDED).max().unwrap_or(0)
+    };
+    let padded = |text: &str, columns: usize| cell(text, columns.max(width(text)));
     let branches = widest(&|row| ui::sanitize(&row.branch));
     let states = widest(&state_words);
     let labels = widest(&|row| row.label().to_owned()).max(9);
@@ -150,8 +156,8 @@ pub(crate) fn plain(rows: &[BranchView]) -> Vec<String> {
                 subject.map_or_else(String::new, |subject| format!("{gap}\"{}\"", ui::sanitize(subject)));
             format!(
                 "{}  {}  {}  {}{}",
-                styled(STRONG, cell(&ui::sanitize(&row.branch), branches)),
-                styled(style(row), cell(&state_words(row), states)),
+                styled(STRONG, padded(&ui::sanitize(&row.branch), branches)),
+                styled(style(row), padded(&state_words(row), states)),
                 styled(FAINT, cell(row.label(), labels)),
                 next,
                 styled(FAINT, subject),
