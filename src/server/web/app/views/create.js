@@ -86,7 +86,8 @@ function GraphForm({ providers, roles }) {
     <details><summary>In a terminal</summary>
       <div class="commands">${lines.map((line) => html`<code key=${line}>${line}</code>`)}</div>
       <p><${Copy} text=${() => lines.join("\n")} label="Copy the commands" /></p></details>
-    <p class="muted small">A runner takes the turns: <${Command} line="aynig run --watch" /></p>
+    <p class="muted small">A runner takes the turns: <${Command} line="aynig run --watch" />, or this server with
+      ${" "}<code>--run</code></p>
   </form>`;
 }
 
