@@ -212,6 +212,10 @@ check("the work of a node is put back after a question, and kept", async () => {
   await dialog(page).getByRole("button", { name: "Put it back" }).click();
   await dialog(page).getByText("The work was put back.").waitFor();
   assert.match(await dialog(page).innerText(), /git log -p refs\/aynig\/[\s\S]*rollback --undo/);
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "Roll back…" }).click();
+  await dialog(page)
+    .getByRole("button", { name: `Copy the command: aynig workspace rollback --undo ${run.slug}/ada` }).waitFor();
   if (isReal) assert.deepEqual((await bench.get(`runs/${run.id}/diff?node=ada`)).files, []);
   await bench.close(page);
 }, { agents: true });

@@ -31,6 +31,8 @@ export const command = {
   publish: (run, { node, into, squash, draft }) => line("publish", run.slug, ...(node ? ["--node", node] : []),
     ...(into ? ["--into", into] : []), squash ? "--squash" : "", draft ? "--draft" : ""),
   rollback: (run, node) => node ? line("workspace", "rollback", `${run.slug}/${node.alias}`) : line("flow", "rollback", run.slug),
+  undo: (run, node) => node ? line("workspace", "rollback", "--undo", `${run.slug}/${node.alias}`)
+    : line("flow", "rollback", "--undo", run.slug),
   rescued: (ref) => `git log -p ${quoted(ref)}`,
   retry: (run, step) => line("flow", "resume", run.slug, "--from", step),
   fork: (run, step) => line("flow", "fork", run.slug, "--at", step),
