@@ -81,7 +81,8 @@ fn after_a_failure_everything_is_saved() {
 #[test]
 fn after_a_time_limit() {
     let repo = repo(&format!("{MESS}\nawait release"));
-    let output = repo.aynig(["run", "--command-timeout", "1"]);
+    // A loaded machine takes seconds for the mess.
+    let output = repo.aynig(["run", "--command-timeout", "5"]);
     assert_eq!(output.status.code(), Some(1), "{}", told(&output));
     assert_eq!(repo.state("task"), "stalled");
     let rescue = assert_mess_saved(&repo);

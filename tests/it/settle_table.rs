@@ -215,9 +215,9 @@ fn a_command_that_is_not_executable_is_not_even_claimed() {
 #[test]
 fn a_command_that_takes_too_long_stalls() {
     let repo = Repo::one_step(&format!("{SET_DONE}\necho $$ > \"$ROOM/pid\"; exec sleep 600"));
-    repo.run_expecting(1, &["--command-timeout", "1"]);
+    repo.run_expecting(1, &["--command-timeout", "3"]);
     assert_eq!(repo.state("work"), "stalled");
-    assert!(repo.body("work").starts_with("`step` ran longer than 1 s and was stopped."));
+    assert!(repo.body("work").starts_with("`step` ran longer than 3 s and was stopped."));
     assert!(!is_alive(repo.noted("pid").parse().expect("a pid")));
     repo.assert_tidy();
 }

@@ -111,7 +111,7 @@ fn logs_of_a_remotes_branch() {
         1,
         &["no attempt was ever made on task", "aynig status --branch task --remote origin"],
     );
-    let runner = here.aynig_start(["run", "--remote", "origin", "--lease-seconds", "2"]);
+    let runner = here.aynig_start(["run", "--remote", "origin", "--lease-seconds", "4"]);
     hub.said("at");
     let run = hub.trailer("task", "dwp-run-id");
     let follow: Vec<Running> =
