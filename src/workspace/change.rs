@@ -78,6 +78,10 @@ impl Workspaces<'_> {
         }
         let worktree = self.repo.hold_workspace(path, &mark).map_err(|error| because(&error))?;
         self.clear_place(held, worktree.as_deref()).map_err(|error| because(&error))?;
+        // What a worktree lacks of commits of other hosts would be saved as deletions of its own.
+        if let Some(Err(refusal)) = worktree.as_ref().map(|worktree| self.catch_up(held, worktree)) {
+            tracing::debug!(refusal.message, "saved as it is");
+        }
         self.save_in(held, path, worktree, kept)
     }
 

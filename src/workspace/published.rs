@@ -53,8 +53,8 @@ impl<'w> Workspaces<'w> {
         };
         let worktree = self.repo.hold_workspace(&held.context.worktree_path, &held.context.mark());
         let worktree = worktree.ok().flatten();
-        if let Some(worktree) = worktree.as_ref().filter(|one| one.branch().as_ref() == Some(&branch)) {
-            self.catch_up(&held, worktree, head);
+        if let Some(Err(refusal)) = worktree.as_ref().map(|worktree| self.catch_up(&held, worktree)) {
+            (self.options.tell)(&refusal.message);
         }
         let clean = worktree.and_then(|worktree| self.repo.is_clean(&worktree).ok());
         let is_dirty = clean.map(|clean| !clean);

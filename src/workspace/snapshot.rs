@@ -126,13 +126,17 @@ impl Snapshot {
 }
 
 impl Workspaces<'_> {
-    /// Brings commits that other hosts put on the branch into the worktree, which is left as it is if that cannot be.
-    pub(super) fn catch_up(&self, held: &Held, worktree: &Worktree, tip: CommitId) {
-        let mut done = Snapshot::begun(held);
-        match self.adopt(held, worktree, tip, &mut done) {
-            Ok(Ok(())) => {}
-            Ok(Err(Clash { refusal, .. })) | Err(refusal) => (self.options.tell)(&refusal.message),
-        }
+    /// Brings commits that other hosts put on the branch into the worktree. Returns why that cannot be; the worktree is
+    /// left as it is then.
+    pub(super) fn catch_up(&self, held: &Held, worktree: &Worktree) -> Result<(), Refusal> {
+        let branch = held.context.branch();
+        let is_on_branch = worktree.branch().as_ref() == Some(&branch);
+        let tip = self.repo.branch_head(&branch).ok().flatten();
+        let Some(tip) = tip.filter(|_| is_on_branch && !self.repo.is_unfinished(&worktree.git_dir)) else {
+            return Ok(());
+        };
+        let adopted = self.adopt(held, worktree, tip, &mut Snapshot::begun(held))?;
+        adopted.map_err(|Clash { refusal, .. }| refusal)
     }
 
     /// Puts what is in the worktree onto the work branch.

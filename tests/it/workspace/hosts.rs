@@ -225,6 +225,38 @@ fn a_rollback_from_another_host_reaches_the_first() {
     field.assert_agreed("");
 }
 
+/// A worktree that is older than its branch, since another host worked on that, has no changes of its own.
+///
+/// CONTRACT 15.6, 15.8
+#[test]
+fn what_a_worktree_lacks_of_the_work_is_no_deletion() {
+    let field = Field::here();
+    let [a, b] = &field.hosts;
+    let [first, second] = flow(&field);
+    work(b, &second, "two");
+    made_uncommitted(a, &first);
+    a.workspace_ok(["rollback", &first.handle]);
+    assert!(!first.path.join("loose").exists());
+    a.workspace_ok(["rollback", "--undo", &first.handle]);
+    assert_eq!(a.git(["-C", first.path.to_str().expect("UTF-8"), "status", "--short"]), "?? loose");
+    assert_eq!(a.head(&first.branch), b.head(&second.branch));
+    // The same in front of an undoing: it saves what is there.
+    a.workspace_ok(["rollback", &first.handle]);
+    a.workspace_ok(["rollback", "--undo", &first.handle]);
+    work(b, &second, "three");
+    a.workspace_ok(["rollback", "--undo", &first.handle]);
+    a.workspace_ok(["rollback", "--undo", &first.handle]);
+    assert_eq!(a.git(["-C", first.path.to_str().expect("UTF-8"), "status", "--short"]), "?? loose");
+    assert_eq!(a.git(["show", "--format=", "--name-only", &first.branch]), "three");
+    field.assert_agreed("");
+    // A removal saves what is there, too.
+    work(b, &second, "four");
+    fs::remove_file(first.path.join("loose")).expect("it is there");
+    let rescues = a.rescues().len();
+    a.workspace_ok(["remove", "--apply", &first.handle]);
+    assert_eq!(a.rescues().len(), rescues, "there was nothing to save");
+}
+
 /// CONTRACT 15.21
 #[test]
 fn commits_that_a_person_pushes_to_the_work_branch_are_adopted() {
