@@ -13,13 +13,12 @@ use crate::contract::layout::{HEADS, fetched_from};
 use crate::git::Repo;
 use crate::ledger::{Place, Tip, runs};
 use crate::model::ids::{NodeId, RunId};
-use crate::model::node::NodeStatus;
 use crate::model::run::{DecidedBy, RunKind};
 use crate::model::state::State;
 use crate::ops::error::Error;
 use crate::ops::settings;
 
-use super::live::is_live;
+use super::live::{is_live, while_leased};
 
 /// All runs and their drivers, as they were read last.
 #[derive(Debug, Default)]
@@ -57,7 +56,7 @@ impl Known {
             }
             let mut state = tip.state.clone();
             let nodes = state.nodes.iter_mut().filter(|(id, _)| is_at_work(id));
-            nodes.for_each(|(_, node)| node.status = NodeStatus::Running);
+            nodes.for_each(|(_, node)| node.status = while_leased(node.status));
             Some(state)
         };
         Ok(self.tips.values().map(|tip| state(tip).map_or(Cow::Borrowed(&tip.state), Cow::Owned)).collect())

@@ -35,7 +35,7 @@ pub(in crate::ops) fn overlay(repo: &Repo, state: &mut State) -> BTreeMap<NodeId
         let Some(head) = branch.ok().and_then(|branch| known(repo, &place, &branch)) else { continue };
         let Ok(commit) = repo.commit(head) else { continue };
         match Head::read(&commit.facts()) {
-            head if is_live(&head, now) => node.status = NodeStatus::Running,
+            head if is_live(&head, now) => node.status = while_leased(node.status),
             Head::Ready(event) if event.state.as_str() == TURN && node.inbox_count > 0 => {
                 words.extend(waits(&event).map(|why| (node.id, why)));
             }
@@ -47,6 +47,11 @@ pub(in crate::ops) fn overlay(repo: &Repo, state: &mut State) -> BTreeMap<NodeId
         }
     }
     words
+}
+
+/// The status of a node whose driver is leased. One that waits for a person is still blocked, during its turn, too.
+pub(super) fn while_leased(status: NodeStatus) -> NodeStatus {
+    if status == NodeStatus::Blocked { status } else { NodeStatus::Running }
 }
 
 /// Whether the driver of a node, or of a flow, has a live lease.

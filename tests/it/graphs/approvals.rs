@@ -124,6 +124,9 @@ fn the_call_of_a_request_is_the_one_that_was_announced() {
     graph.drain();
     assert_eq!(graph.turns(), ["a interrupted", "a completed"]);
     assert!(last_words(&graph).contains("status:approved"), "{}", last_words(&graph));
+    let events = graph.ok(&["events", "RUN", "--type", "approval.*"]);
+    let name = graph.repo.git(["config", "user.name"]);
+    assert!(events.contains(&format!("approved by {}", name.trim())), "{events}");
     let [proposed, requested] = calls(&graph);
     assert_eq!(requested, [first]);
     assert_ne!(proposed[1]["id"], proposed[0]["id"]);

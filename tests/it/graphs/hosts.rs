@@ -86,8 +86,10 @@ fn a_turn_on_another_host_is_interrupted() {
     let graph = Graph::of(first, &["a"]);
     graph.ok(&["chat", "RUN", "a", "Write it."]);
     let mut runner = people::live(&second);
+    assert_eq!(graph.node("a")["status"], "running");
     graph.ok(&["node", "interrupt", "RUN", "a"]);
     assert!(runner.wait().expect("it ends").success());
+    assert_eq!(graph.node("a")["status"], "idle");
     assert_eq!(graph.turns(), ["a interrupted"]);
     assert_eq!(graph.node("a")["hold"], "interrupted");
     graph.assert_read_once(1);

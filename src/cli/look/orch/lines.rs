@@ -194,6 +194,12 @@ pub(super) fn event(seq: u64, event: &Value, aliases: &BTreeMap<String, String>)
     {
         words = format!("{words}: {detail}");
     }
+    if text("/type") == Some("approval.resolved")
+        && let Some(name) =
+            text("/by/person/name").or_else(|| event["by"].as_object()?.keys().next().map(String::as_str))
+    {
+        words = format!("{words} by {name}");
+    }
     let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = format!(
         "{}  {}  {}  {}  {}",

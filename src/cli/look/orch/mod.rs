@@ -15,7 +15,7 @@ use aynig::ops::engine;
 use aynig::ops::error::Error;
 use aynig::ops::runs::doctor::{Part, Report, examine, examine_drivers};
 use aynig::ops::runs::{self, Listed, Projection, Run, RunId, Shown};
-use aynig::words::pluralize;
+use aynig::words::{error_chain, pluralize};
 
 use crate::cli::args::{Orch, OrchVerb};
 use crate::cli::exit::Exit;
@@ -30,9 +30,14 @@ pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
     // A repair needs what is here alone.
     if !matches!(arguments.verb, OrchVerb::Doctor(_) | OrchVerb::Rebuild(_) | OrchVerb::Template(_)) {
         let authority = signals::authority(&repo, None)?;
-        for trouble in runs::update(&repo, authority.source()) {
-            warn(&trouble);
-        }
+        let troubles = runs::update(&repo, authority.source());
+        // Drivers say who has a turn.
+        let drivers = match arguments.verb {
+            OrchVerb::Show(_) if troubles.is_empty() => authority.refresh(&repo),
+            _ => Ok(()),
+        };
+        let troubles = troubles.into_iter().chain(drivers.err().map(|error| error_chain(&error)));
+        troubles.for_each(|trouble| warn(&trouble));
     }
     match &arguments.verb {
         OrchVerb::Run(_) => list(&repo, json),
