@@ -1,12 +1,13 @@
 //! Publishing for front ends: which workspace, which remote, and what is not published.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 
 use crate::contract::ids::{BranchName, RemoteName};
 use crate::git::Repo;
 use crate::ledger::{Place, Tip};
 use crate::model::ids::RunId;
 use crate::model::state::State;
+use crate::model::workspace::WorkspaceStatus;
 pub use crate::publish::Published;
 use crate::publish::Request;
 use crate::workspace::Workspaces;
@@ -130,7 +131,8 @@ fn find(
         named.push(name);
         named
     };
-    let named: OsString = asked.node.map_or_else(|| asked.run.to_owned(), &below);
+    let only = if asked.node.is_none() { only_one(workspaces.repo, asked.run)? } else { None };
+    let named = asked.node.or(only.as_deref()).map_or_else(|| asked.run.to_owned(), below);
     let error = match workspaces.find(&named) {
         Ok(context) => return Ok(context),
         Err(refusal) if refusal.why == Why::NotFound => {
@@ -145,16 +147,48 @@ fn find(
     if !is_open {
         return Err(error);
     }
+    // The run may be known since the fetch.
+    if only.is_none()
+        && let Some(only) = only_one(workspaces.repo, asked.run)?
+    {
+        return workspace::find_or_take(workspaces, &below(&only), || Ok(()));
+    }
     let flow = workspace::find_or_take(workspaces, &below(FLOW), || Ok(()));
     flow.map_err(|_| match error.kind {
         Kind::Usage => error.hint("`--node NAME` says which"),
         _ if workspaces.known_to_a_run(&below(FLOW)).is_some() => error,
         _ => {
-            let message = format!("no run or workspace is named {}", asked.run.to_string_lossy());
-            let unknown = Error::new(error.kind, message).hint("`aynig flow list` lists the runs");
+            let named = asked.run.to_string_lossy();
+            if runs::find(workspaces.repo, &named).is_ok() {
+                return Error::new(error.kind, format!("run {named} has no work yet; nothing was published"))
+                    .hint("its first step or turn makes a workspace");
+            }
+            let unknown = Error::new(error.kind, format!("no run or workspace is named {named}"))
+                .hint("`aynig flow list` lists the runs of flows, `aynig orch run list` all");
             error.hints.into_iter().fold(unknown, Error::hint)
         }
     })
+}
+
+/// The workspace of a run that is meant if none is named, as its ledger has them, wherever their worktrees are: the only
+/// one, or that of the flow. `None`: no run is named like that, or it has none.
+fn only_one(repo: &Repo, run: &OsStr) -> Result<Option<String>, Error> {
+    let Some(run) = run.to_str().and_then(|text| runs::find(repo, text).ok()) else { return Ok(None) };
+    let Some(head) = runs::head(repo, run)? else { return Ok(None) };
+    let state = Tip::read_workspaces(repo, run, head)?.state;
+    let there = state.workspaces.values().filter(|one| one.status == WorkspaceStatus::Ready);
+    let names: Vec<&str> = there.map(|one| one.name.as_str()).collect();
+    match names[..] {
+        [] => Ok(None),
+        [only] => Ok(Some(only.to_owned())),
+        _ if names.contains(&FLOW) => Ok(Some(FLOW.to_owned())),
+        _ => {
+            let slug = &state.run.slug;
+            let handles: Vec<String> = names.iter().map(|name| format!("{slug}/{name}")).collect();
+            Err(Error::usage(format!("{slug} can mean {}", handles.join(" or ")))
+                .hint("`--node NAME` says which"))
+        }
+    }
 }
 
 /// The state of the run, as it is known here.

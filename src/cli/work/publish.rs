@@ -55,9 +55,9 @@ fn answer(published: &Published) {
     };
     let word = if published.is_pushed { "pushed" } else { "up to date" };
     ui::answer(&format!(
-        "{}  {}  {word}",
-        styled(STRONG, ui::sanitize(&format!("{branch} → {base}"))),
-        styled(FAINT, ui::sanitize(&format!("{remote}, {}", commit.short())))
+        "{}  {word}  {}",
+        styled(STRONG, ui::sanitize(&branch.to_string())),
+        styled(FAINT, ui::sanitize(&format!("{remote}, {}; to be merged into {base}", commit.short())))
     ));
     match &published.proposal {
         Some((Proposal { url, .. }, fate)) => {

@@ -42,6 +42,9 @@ fn of_several_workspaces_the_flows_is_meant() {
     field.repo.workspace_ok(["remove", "--apply", &field.made.handle]);
     made_in(&field.repo, field.run, "node-b");
     assert_refused(&field.publish(&[]), 2, &["can mean", "--node"]);
+    // It is the ledger that counts, wherever the worktrees are.
+    std::fs::remove_dir_all(field.repo.path.join(".git/aynig/data")).expect("it is there");
+    assert_refused(&field.publish(&[]), 2, &["can mean", "/node-a or ", "/node-b", "--node"]);
 }
 
 /// CONTRACT 21.2

@@ -50,7 +50,11 @@ fn what_is_not_committed_is_named_and_not_published() {
     let said = err(&output);
     assert!(output.status.success() && said.contains("workspace snapshot"), "{said}");
     assert_eq!(field.there(), field.head());
-    assert!(out(&output).contains("→ main") && out(&output).contains("pushed"), "{}", out(&output));
+    assert!(
+        out(&output).contains("to be merged into main") && out(&output).contains("pushed"),
+        "{}",
+        out(&output)
+    );
     field.repo.workspace_ok(["snapshot", &field.made.slug]);
     assert_eq!(field.published(&[])["uncommitted"], false);
     assert!(field.hub.paths_in(&field.made.branch).contains(&"loose".to_owned()));
