@@ -19,9 +19,9 @@ use aynig::ops::target::branch_name;
 use aynig::ops::view::asked::AskedView;
 use aynig::ops::view::branch::{BranchView, WAITS};
 use aynig::ops::view::declared::WrittenView;
-use aynig::ops::{missing, notify};
+use aynig::ops::{missing, notify, settings};
 use aynig::runner::authority::Authority;
-use aynig::words::shell_quote;
+use aynig::words::{pluralize, shell_quote};
 
 use crate::cli::args::Answer;
 use crate::cli::exit::Exit;
@@ -157,6 +157,10 @@ fn list(repo: &Repo, process: &Process, authority: &Authority, is_json: bool) ->
     let filter = Filter { kinds: vec![WAITS.to_owned()], ..Filter::default() };
     let query = Query { options: survey_options(repo, process, None)?, one: None, named: false, filter };
     let rows = look(repo, authority, &query, clock::wall_seconds())?.rows;
+    // Runs are answered by their own commands.
+    let (_, prefix) = settings::prefixes(repo)?;
+    let (rows, runs): (Vec<BranchView>, Vec<BranchView>) =
+        rows.into_iter().partition(|row| !row.branch.starts_with(&prefix));
     if is_json {
         let asked = |row: &BranchView| declare::question_at(repo, &row.branch, row.commit.as_ref()?);
         let asked: Vec<Asked> = rows.iter().filter_map(asked).collect();
@@ -180,7 +184,16 @@ fn list(repo: &Repo, process: &Process, authority: &Authority, is_json: bool) ->
     let hint = format!("`aynig answer BRANCH{remote}` shows what is asked, and the lines that answer");
     let hint = if rows.is_empty() { "no branch waits for an answer" } else { &hint };
     ui::narrate(&styled(FAINT, ui::sanitize(hint)));
+    if !runs.is_empty() {
+        let hint = format!("{} for you, too: `aynig status --waiting`", waiting_runs(runs.len()));
+        ui::narrate(&styled(FAINT, &hint));
+    }
     Ok(Exit::Done)
+}
+
+fn waiting_runs(count: usize) -> String {
+    let verb = if count == 1 { "waits" } else { "wait" };
+    format!("{} of runs {verb}", pluralize(count, "driver"))
 }
 
 /// The branch, its state, the name that it waits for, and the answers.

@@ -176,7 +176,7 @@ pub(crate) fn work_prefix(repo: &Repo) -> Result<String, Error> {
 }
 
 /// The beginnings of the names of work branches, and of drivers.
-pub(crate) fn prefixes(repo: &Repo) -> Result<(String, String), Error> {
+pub fn prefixes(repo: &Repo) -> Result<(String, String), Error> {
     let settings = Settings::read(repo, |key| ["workPrefix", "runPrefix"].contains(&key.name))?;
     Ok((settings.work_prefix, settings.run_prefix))
 }
