@@ -101,6 +101,8 @@ pub struct Landed {
     pub workspace: Option<String>,
     /// Whether the branch that landed waits for something, which its deletion would lose.
     pub is_open: bool,
+    /// Whether the branch that landed is checked out, so git does not delete it.
+    pub is_checked_out: bool,
     /// Warnings to show to the user.
     pub warnings: Vec<String>,
 }
@@ -232,7 +234,18 @@ pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Lan
     let followed = checkout.map(|checkout| checkout.path.clone());
     let subject = Message::parse(&message).subject;
     let parent = onto.head.id;
-    Ok(Landing::Landed(Landed { into, parent, commit, subject, followed, workspace, is_open, warnings }))
+    let is_checked_out = repo.checkouts_of(&from.name).is_ok_and(|all| !all.is_empty());
+    Ok(Landing::Landed(Landed {
+        into,
+        parent,
+        commit,
+        subject,
+        followed,
+        workspace,
+        is_open,
+        is_checked_out,
+        warnings,
+    }))
 }
 
 /// `SLUG/NAME` of the workspace whose worktree here is on `branch`.

@@ -65,6 +65,10 @@ fn a_finished_branch_becomes_one_commit_without_the_workflows_trailers() {
     assert_eq!(parents(&repo, "main"), [main]);
     assert_eq!(repo.show("main:made.txt"), "made");
     assert_eq!(repo.head("task"), task);
+    let checked_out = finished();
+    checked_out.git(["checkout", "-q", "task"]);
+    let output = landed(&checked_out, &[]);
+    assert!(err(&output).contains("`git branch -D task` removes the branch once"), "{}", told(&output));
     assert_eq!(repo.git(["status", "--porcelain"]), "", "the checked-out branch is left alone");
     let again = landed(&repo, &["--json"]);
     let again = json(&again);

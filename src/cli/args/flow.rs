@@ -127,7 +127,7 @@ pub(crate) struct FlowRollback {
     #[command(flatten)]
     pub(crate) run: FlowRun,
 
-    /// Bring back what the last rollback discarded
+    /// Bring back what the last rollback, or the last --undo, discarded
     #[arg(long)]
     pub(crate) undo: bool,
 }

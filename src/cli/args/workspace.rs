@@ -69,7 +69,7 @@ pub(crate) struct Rollback {
     #[arg(long, value_name = "TARGET", conflicts_with = "undo")]
     pub(crate) to: Option<String>,
 
-    /// Bring back what the last rollback discarded: branch, index and files
+    /// Bring back what the last rollback, or the last --undo, discarded: branch, index and files
     #[arg(long)]
     pub(crate) undo: bool,
 }

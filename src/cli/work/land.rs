@@ -90,7 +90,10 @@ fn tell(branch: &str, landed: &Landed, is_remote: bool) {
     // A question, a pause or a deferred state would be lost with the branch.
     let remove = match &landed.workspace {
         Some(handle) => format!("`aynig workspace remove --apply {handle}` removes the workspace"),
-        None => format!("`git branch -D {}` removes the branch", shell_quote(branch)),
+        None => {
+            let once = if landed.is_checked_out { " once it is checked out nowhere" } else { "" };
+            format!("`git branch -D {}` removes the branch{once}", shell_quote(branch))
+        }
     };
     let remove = (!landed.is_open).then_some(remove);
     let next = if is_remote {

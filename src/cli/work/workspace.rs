@@ -446,7 +446,8 @@ pub(crate) fn rolled_back(context: &Context, remade: Option<&Remade>, undo: &str
         return;
     };
     let head = remade.context.head_sha.get(..10).unwrap_or_default();
-    ui::answer(&format!("{}  at {head}, made anew", styled(STRONG, context.handle())));
+    let its_base = if remade.context.base_sha == remade.context.head_sha { "its base " } else { "" };
+    ui::answer(&format!("{}  at {its_base}{head}, made anew", styled(STRONG, context.handle())));
     if let Some(rescue) = &remade.rescue {
         ui::narrate(&ui::sanitize(&format!("what was there is saved: {}", shows_rescued(rescue))));
     }

@@ -172,7 +172,8 @@ fn changed(decided: &Decided, what: &str, json: bool) -> Result<Exit, Error> {
     if is_changed {
         ui::remark(&after(run, what));
     } else {
-        ui::remark(&format!("run {} is so already", run.slug));
+        let status = run.status.word();
+        ui::remark(&format!("nothing was changed: that is so already (run {} is {status})", run.slug));
     }
     if is_changed
         && run.mode == Mode::Auto
