@@ -27,7 +27,7 @@ use super::Workspaces;
 use super::change::{Aim, left};
 use super::context::{Context, Pending, State};
 use super::create::Created;
-use super::heard::{remade, same};
+use super::heard::{generations, same};
 use super::refusal::{Refusal, Why};
 use super::store::Held;
 
@@ -181,7 +181,7 @@ impl Workspaces<'_> {
             return Ok(Vec::new());
         };
         let step = decide(Facts {
-            generation: known.generation.cmp(&remade(held.context.generation)),
+            generation: generations(known, &held.context),
             here_has_there: self.repo.descends(here, there),
             there_has_here: self.repo.descends(there, here),
         });

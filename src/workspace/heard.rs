@@ -73,12 +73,13 @@ impl Workspaces<'_> {
             let has = |there, here| self.repo.commit(there).is_err() || self.repo.descends(there, here);
             heads.is_some_and(|(there, here)| there != here && has(there, here))
         };
-        matches!(run.decided_by, DecidedBy::Remote(_))
-            && match known.generation.cmp(&remade(context.generation)) {
-                Ordering::Greater => true,
-                Ordering::Equal => has_all(),
-                Ordering::Less => false,
-            }
+        let is_older = || match generations(known, context) {
+            Ordering::Greater => true,
+            Ordering::Equal => has_all(),
+            Ordering::Less => false,
+        };
+        // A worktree that is being made anew leaves the commit of the record.
+        matches!(run.decided_by, DecidedBy::Remote(_)) && (context.pending.is_some() || is_older())
     }
 
     /// Whether the ledger of its run has not heard of the last change.
@@ -176,6 +177,17 @@ pub(super) fn remade(generation: u32) -> u64 {
     u64::from(generation.saturating_sub(1))
 }
 
+/// How the number of the worktree in the ledger compares with the one here. Only a rollback discards what others have
+/// published: a repair that the ledger has not heard of counts for nothing against their work.
+pub(super) fn generations(known: &Workspace, context: &Context) -> Ordering {
+    let is_new = |one: &&Remaking| remade(one.generation) > known.generation;
+    let is_rolled_back = context.remade.iter().filter(is_new).any(|one| one.is_rollback);
+    match known.generation.cmp(&remade(context.generation)) {
+        Ordering::Less if !is_rolled_back => Ordering::Equal,
+        compared => compared,
+    }
+}
+
 /// This very workspace in a ledger. One that was made again has another time.
 pub(super) fn same<'a>(known: &'a BTreeMap<Alias, Workspace>, context: &Context) -> Option<&'a Workspace> {
     let known = known.get(&Alias::parse(&context.name).ok()?)?;
@@ -208,8 +220,12 @@ pub(super) fn unheard(
     for Remaking { generation, is_rollback, is_undone, head: to, rescue } in
         context.remade.iter().filter(is_new)
     {
-        head.clone_from(to);
-        let patch = WorkspacePatch { generation: Some(remade(*generation)), ..at(to) };
+        // The newest commit is another host's.
+        let patch = if lags { WorkspacePatch::default() } else { at(to) };
+        if !lags {
+            head.clone_from(to);
+        }
+        let patch = WorkspacePatch { generation: Some(remade(*generation)), ..patch };
         let change = if *is_rollback { WorkspaceChange::RolledBack } else { WorkspaceChange::Mended };
         add(change, patch, rescue.clone(), is_undone.then_some(UNDONE));
     }

@@ -225,6 +225,29 @@ fn a_rollback_from_another_host_reaches_the_first() {
     field.assert_agreed("");
 }
 
+/// CONTRACT 15.21
+#[test]
+fn a_repair_that_the_hub_has_not_heard_of_gives_way_to_the_work_of_others() {
+    let field = Field::here();
+    let [a, b] = &field.hosts;
+    let [first, second] = flow(&field);
+    work(a, &first, "one");
+    fs::remove_dir_all(&first.path).expect("it is there");
+    let mut killed = a.aynig_command();
+    killed.args(["workspace", "snapshot", &first.handle]).env("AYNIG_CRASH_AT", "workspace-unheard:kill:1");
+    assert_eq!(killed.output().expect("aynig starts").status.code(), None);
+    work(b, &second, "two");
+    let theirs = field.published();
+    work(a, &first, "three");
+    assert_eq!(field.published(), a.head(&first.branch));
+    assert_eq!(a.git(["diff", "--name-only", "main", &first.branch]), "one\nthree\ntwo");
+    assert!(a.rescues().is_empty(), "{:?}", a.rescues());
+    b.workspace_ok(["snapshot", &second.handle]);
+    b.git(["merge-base", "--is-ancestor", &theirs, &second.branch]);
+    assert_eq!(b.head(&second.branch), field.published());
+    field.assert_agreed("");
+}
+
 /// A worktree that is older than its branch, since another host worked on that, has no changes of its own.
 ///
 /// CONTRACT 15.6, 15.8
