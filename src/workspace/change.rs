@@ -78,7 +78,7 @@ impl Workspaces<'_> {
         }
         let worktree = self.repo.hold_workspace(path, &mark).map_err(|error| because(&error))?;
         self.clear_place(held, worktree.as_deref()).map_err(|error| because(&error))?;
-        // What a worktree lacks of commits of other hosts would be saved as deletions of its own.
+        // Files of other hosts' commits that the worktree does not have yet would be saved as deleted.
         if let Some(Err(refusal)) = worktree.as_ref().map(|worktree| self.catch_up(held, worktree)) {
             tracing::debug!(refusal.message, "saved as it is");
         }

@@ -75,11 +75,11 @@ impl Workspaces<'_> {
         };
         let is_older = || match generations(known, context) {
             Ordering::Greater => true,
-            Ordering::Equal => has_all(),
+            // A worktree that is being made anew leaves the commit of the record.
+            Ordering::Equal => context.pending.is_some() || has_all(),
             Ordering::Less => false,
         };
-        // A worktree that is being made anew leaves the commit of the record.
-        matches!(run.decided_by, DecidedBy::Remote(_)) && (context.pending.is_some() || is_older())
+        matches!(run.decided_by, DecidedBy::Remote(_)) && is_older()
     }
 
     /// Whether the ledger of its run has not heard of the last change.
@@ -220,12 +220,10 @@ pub(super) fn unheard(
     for Remaking { generation, is_rollback, is_undone, head: to, rescue } in
         context.remade.iter().filter(is_new)
     {
-        // The newest commit is another host's.
-        let patch = if lags { WorkspacePatch::default() } else { at(to) };
-        if !lags {
-            head.clone_from(to);
-        }
-        let patch = WorkspacePatch { generation: Some(remade(*generation)), ..patch };
+        // Of one that lags these are repairs, and the newest commit is another host's.
+        let to = if lags { &known.head_sha } else { to };
+        head.clone_from(to);
+        let patch = WorkspacePatch { generation: Some(remade(*generation)), ..at(to) };
         let change = if *is_rollback { WorkspaceChange::RolledBack } else { WorkspaceChange::Mended };
         add(change, patch, rescue.clone(), is_undone.then_some(UNDONE));
     }

@@ -263,7 +263,7 @@ fn what_a_worktree_lacks_of_the_work_is_no_deletion() {
     a.workspace_ok(["rollback", "--undo", &first.handle]);
     assert_eq!(a.git(["-C", first.path.to_str().expect("UTF-8"), "status", "--short"]), "?? loose");
     assert_eq!(a.head(&first.branch), b.head(&second.branch));
-    // The same in front of an undoing: it saves what is there.
+    // An undo saves the contents of the worktree, too.
     a.workspace_ok(["rollback", &first.handle]);
     a.workspace_ok(["rollback", "--undo", &first.handle]);
     work(b, &second, "three");
@@ -272,7 +272,7 @@ fn what_a_worktree_lacks_of_the_work_is_no_deletion() {
     assert_eq!(a.git(["-C", first.path.to_str().expect("UTF-8"), "status", "--short"]), "?? loose");
     assert_eq!(a.git(["show", "--format=", "--name-only", &first.branch]), "three");
     field.assert_agreed("");
-    // A removal saves what is there, too.
+    // So does a removal.
     work(b, &second, "four");
     fs::remove_file(first.path.join("loose")).expect("it is there");
     let rescues = a.rescues().len();
