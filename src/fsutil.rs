@@ -21,6 +21,7 @@ mod free_space;
 mod holder;
 mod plain;
 mod removal;
+mod shell_line;
 mod stirred;
 mod tail;
 
@@ -34,6 +35,7 @@ pub(crate) use plain::{
     set_aside,
 };
 pub(crate) use removal::{Mounted, no_mounts_in, remove_all, remove_empty};
+pub use shell_line::{Missing, missing_program, program_of};
 pub(crate) use stirred::DirectoryWatch;
 pub use tail::tail;
 pub(crate) use tail::{last_line, tail_of};

@@ -21,6 +21,7 @@ use super::checking::keep;
 use super::course::{Carried, Course};
 use super::evaluation::{Chosen, Envelope, Evaluated, Evaluation, Planner, Verdict, choose, evaluate};
 use super::policy::Rules;
+use super::program::path_in;
 use super::prompt::end_of;
 use super::record::ProviderUsed;
 
@@ -37,7 +38,8 @@ impl Engine<'_> {
     /// Lets a planner judge.
     pub(super) fn evaluate(&self, scene: &mut Scene<'_, '_>, asked: &Evaluate) -> Result<Course, Refusal> {
         let last_agent = last_agent(scene);
-        let chosen = match choose(asked, &self.evaluators, last_agent.as_deref()) {
+        let environment = self.whole_environment(&scene.work);
+        let chosen = match choose(asked, &self.evaluators, last_agent.as_deref(), path_in(&environment)) {
             Ok(chosen) => chosen,
             Err(lacks) => return Ok(Course::Unable(format!("this host lacks {lacks}"))),
         };

@@ -1,12 +1,16 @@
 //! Missing programs and settings of this host, found before a step needs them (CONTRACT 18.18).
 
+use std::ffi::OsStr;
+
 use crate::flow::document::{Act, Flow, Step};
 use crate::flow::fault::Place;
 
 use crate::provider::Provider;
+use crate::runner::attempt::environment::own_environment;
 
 use super::Engine;
 use super::evaluation::{Chosen, choose};
+use super::program::path_in;
 use super::validation;
 
 /// Something that this host lacks.
@@ -24,20 +28,21 @@ impl Engine<'_> {
     /// The missing items of this host for the steps of a flow, in their order.
     #[must_use]
     pub fn lacking(&self, flow: &Flow) -> Vec<Lack> {
+        let environment: Vec<_> = own_environment().into_iter().collect();
         let of_step = |step: &Step| {
-            let words = self.lacks(flow, step);
+            let words = self.lacks(flow, step, path_in(&environment));
             let lack = |what| Lack { place: step.at, step: step.id.clone(), what };
             words.into_iter().map(lack).collect::<Vec<_>>()
         };
         flow.steps.iter().flat_map(of_step).collect()
     }
 
-    fn lacks(&self, flow: &Flow, step: &Step) -> Vec<String> {
+    fn lacks(&self, flow: &Flow, step: &Step, path: &OsStr) -> Vec<String> {
         let this = |what: String| format!("this host lacks {what}");
         match &step.act {
             Act::RunAgent(agent) => self.lacks_provider(&agent.agent).into_iter().collect(),
             Act::RunValidation(validators) => {
-                validation::lacking(validators, &self.validators).into_iter().map(this).collect()
+                validation::lacking(validators, &self.validators, path).into_iter().map(this).collect()
             }
             Act::Evaluate(evaluate) => {
                 let agents = flow.steps.iter().filter_map(|step| match &step.act {
@@ -45,7 +50,7 @@ impl Engine<'_> {
                     _ => None,
                 });
                 let agent = flow.defaults.agent.as_deref().into_iter().chain(agents).next();
-                match choose(evaluate, &self.evaluators, agent) {
+                match choose(evaluate, &self.evaluators, agent, path) {
                     Ok(Chosen::Agent(name)) => self.lacks_provider(name).into_iter().collect(),
                     Ok(Chosen::Line(_) | Chosen::Script(_)) => Vec::new(),
                     Err(what) => vec![this(what)],

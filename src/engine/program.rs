@@ -2,7 +2,7 @@
 //! with the step.
 
 use std::convert::Infallible;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, ErrorKind, PipeReader, Read};
 use std::os::fd::OwnedFd;
@@ -40,6 +40,12 @@ pub struct Bounds {
     pub idle: Option<Duration>,
     /// Time between SIGTERM and SIGKILL.
     pub grace: Duration,
+}
+
+/// The value of `PATH` in an environment. The last one counts.
+pub(crate) fn path_in(environment: &[(OsString, OsString)]) -> &OsStr {
+    let path = environment.iter().rev().find(|(name, _)| name == "PATH");
+    path.map_or(OsStr::new(""), |(_, path)| path.as_os_str())
 }
 
 /// A program that is due.

@@ -425,7 +425,14 @@ fn the_remote_answers_takes_pushes_and_guards() {
     repo.git(["config", "remote.origin.url", "/nowhere.git"]);
     told(&repo.doctor(3), "remote", "error", "could not ask origin", "git ls-remote origin");
     repo.git(["config", "aynig.remote", "other"]);
-    told(&repo.doctor(3), "remote", "error", "no such remote", "git remote -v");
+    let report = repo.doctor(3);
+    told(&report, "settings", "error", "no such remote", "git remote -v");
+    let others = report["findings"].as_array().expect("a list").iter();
+    assert_eq!(
+        others.filter(|one| one["level"] == "error").count(),
+        1,
+        "one mistake is named once: {report:#}"
+    );
 }
 
 #[test]

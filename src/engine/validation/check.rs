@@ -1,5 +1,6 @@
 //! Runs one validator.
 
+use std::ffi::OsStr;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,8 +8,7 @@ use std::time::Duration;
 use super::artifacts::{capture, copy, plain_file};
 use super::report::{MAX_REPORT, Report};
 use super::{Check, KeptFile, Kind, Validation};
-use crate::engine::program::last_words;
-use crate::engine::program::{Bounds, Fate, Job, Ran};
+use crate::engine::program::{Bounds, Fate, Job, Ran, last_words, path_in};
 use crate::engine::record::Role;
 use crate::engine::script::{Extracted, extract, words};
 use crate::flow::document::{Runs, Script, Validator};
@@ -348,7 +348,11 @@ fn media_type(path: &Path) -> &'static str {
 impl Validation<'_> {
     /// The interpreter of harnesses.
     pub(super) fn python(&self) -> Option<PathBuf> {
-        let path = self.environment.iter().rev().find(|(name, _)| name == "PATH");
-        found_in(PYTHON, &path?.1)
+        found_in(PYTHON, self.path())
+    }
+
+    /// The directories in which validators find programs.
+    pub(super) fn path(&self) -> &OsStr {
+        path_in(self.environment)
     }
 }

@@ -9,7 +9,7 @@ mod check;
 mod report;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use crate::engine::program::Bounds;
 use crate::engine::record::Role;
 use crate::engine::script::Values;
 use crate::flow::document::{Runs, Validator};
+use crate::fsutil::missing_program;
 use crate::model::step::Outcome;
 use crate::stop::Stop;
 use crate::supervise::Watchdog;
@@ -166,17 +167,32 @@ pub fn setting_name(name: &str) -> String {
     name.replace('_', "-").to_ascii_lowercase()
 }
 
-/// The missing items of this host for these validators, in words.
+/// The missing items of this host for these validators, in words: command lines, and the programs with which they begin.
+/// Programs are searched in `path`, a value of `PATH`.
 #[must_use]
-pub fn lacking(validators: &[Validator], builtins: &BTreeMap<String, String>) -> Vec<String> {
-    let is_missing = |validator: &&Validator| {
-        matches!(validator.runs, Runs::Builtin) && !builtins.contains_key(&setting_name(&validator.name))
-    };
+pub fn lacking(validators: &[Validator], builtins: &BTreeMap<String, String>, path: &OsStr) -> Vec<String> {
     let words = |validator: &Validator| {
-        let name = &validator.name;
-        format!("the validator {name} (`git config aynig.validator.{} COMMAND`)", setting_name(name))
+        let (name, key) = (&validator.name, setting_name(&validator.name));
+        match (&validator.runs, builtins.get(&key)) {
+            (Runs::Builtin, None) => {
+                Some(format!("the validator {name} (`git config aynig.validator.{key} COMMAND`)"))
+            }
+            (Runs::Builtin, Some(line)) => lacking_program(&format!("aynig.validator.{key}"), line, path),
+            (Runs::Harness { .. } | Runs::Script(_), _) => None,
+        }
     };
-    validators.iter().filter(is_missing).map(words).collect()
+    validators.iter().filter_map(words).collect()
+}
+
+/// The program of a setting's command line if this host lacks it, in words. A relative path belongs to the worktree, so it
+/// is not looked at.
+#[must_use]
+pub fn lacking_program(setting: &str, line: &str, path: &OsStr) -> Option<String> {
+    let missing = missing_program(line, None, path)?;
+    let (program, why) = (missing.program(), missing.why());
+    Some(format!(
+        "{program}, which {setting} runs ({program} {why}; install it, or `git config {setting} COMMAND`)"
+    ))
 }
 
 /// Runs the validators, and puts the worktree back. An error is one of our own files, or of git: what is in the worktree
@@ -262,7 +278,7 @@ impl Validation<'_> {
     /// The missing items of this host. A harness may come to be only by a validator before it: its interpreter counts if it is
     /// there already.
     fn lacking(&self) -> Vec<String> {
-        let mut lacking = lacking(self.validators, self.builtins);
+        let mut lacking = lacking(self.validators, self.builtins, self.path());
         let needs_python = |validator: &Validator| {
             let path = match &validator.runs {
                 Runs::Harness { script: Some(script), .. } => self.values().entrypoint(script).ok(),

@@ -70,8 +70,8 @@ fn a_check_names_what_this_host_lacks_apart_from_faults() {
     assert_eq!(bad.status.code(), Some(1), "a fault comes first: {}", told(&bad));
     repo.write("flow.yaml", &flow("write", STEPS));
     for (name, value) in [
-        ("aynig.validator.unit", "true"),
-        ("aynig.evaluator.strict", "true"),
+        ("aynig.validator.unit", "no-such-linter --strict"),
+        ("aynig.evaluator.strict", "/no/such/judge"),
         ("aynig.approver.boss", "boss@example.org"),
         ("aynig.provider.nobody.kind", "custom"),
         ("aynig.provider.nobody.command", "no-such-program"),
@@ -81,7 +81,25 @@ fn a_check_names_what_this_host_lacks_apart_from_faults() {
     let missing = check(&[]);
     let wanted = "host: write: the program no-such-program is not in PATH; install it, or name the program: `git config aynig.provider.nobody.command PROGRAM`";
     assert!(out(&missing).contains(wanted), "{}", out(&missing));
+    for wanted in [
+        "host: test: this host lacks no-such-linter, which aynig.validator.unit runs (no-such-linter is not in PATH; \
+         install it, or `git config aynig.validator.unit COMMAND`)",
+        "host: judge: this host lacks /no/such/judge, which aynig.evaluator.strict runs (/no/such/judge is not there;",
+    ] {
+        assert!(out(&missing).contains(wanted), "{wanted}: {}", out(&missing));
+    }
+    let doctor = out(&repo.aynig(["doctor"]));
+    for wanted in [
+        "provider    the provider nobody does no turn here: the program no-such-program is not in PATH\n         next: \
+         install it, or git config aynig.provider.nobody.command PROGRAM",
+        "validator   no-such-linter of aynig.validator.unit is not in PATH: no step with this validator is done here\n",
+        "evaluator   /no/such/judge of aynig.evaluator.strict is not there: no step with this planner is done here\n",
+    ] {
+        assert!(doctor.contains(wanted), "{wanted}: {doctor}");
+    }
     agent(&repo, "nobody", "true");
+    repo.git(["config", "aynig.validator.unit", "true"]);
+    repo.git(["config", "aynig.evaluator.strict", "true"]);
     let fine = check(&[]);
     assert!(fine.status.success() && out(&fine).is_empty(), "{}", told(&fine));
 }

@@ -144,13 +144,20 @@ fn a_planner_that_cannot_judge_now_leaves_the_step_for_later() {
     let message = said(&repo, &run);
     assert!(message.contains("dwp-not-before: 20") && message.contains("enough for today"), "{message}");
 
-    let repo = with_agent("cat >/dev/null; echo x >x");
-    let named = STEPS.replace("    allowed_next_steps", "    agent: absent\n    allowed_next_steps");
-    let run = start(&repo, &flow("implement", &named));
-    repo.aynig_ok(["run", "--drain"]);
-    assert_eq!(steps(&repo, &run), ["implement completed judge"]);
-    let message = said(&repo, &run);
-    assert!(message.contains("aynig-unable:") && message.contains("absent"), "{message}");
+    for (judge, lack) in [
+        ("agent: absent", "provider absent"),
+        ("command: gone", "no-such-judge is not in PATH"),
+        ("command: unset", "aynig.evaluator.unset COMMAND"),
+    ] {
+        let repo = with_agent("cat >/dev/null; echo x >x");
+        repo.git(["config", "aynig.evaluator.gone", "no-such-judge --strict"]);
+        let named = STEPS.replace("    allowed_next_steps", &format!("    {judge}\n    allowed_next_steps"));
+        let run = start(&repo, &flow("implement", &named));
+        repo.aynig_ok(["run", "--drain"]);
+        assert_eq!(steps(&repo, &run), ["implement completed judge"], "{judge}");
+        let message = said(&repo, &run);
+        assert!(message.contains("aynig-unable:") && message.contains(lack), "{message}");
+    }
 }
 
 /// CONTRACT 20.22

@@ -23,14 +23,19 @@ fn validated_by(run: &str) -> String {
 fn a_builtin_is_a_command_line_of_the_host() {
     let repo = with_agent("cat >/dev/null; echo x >x");
     let text = validated_by("[{kind: builtin, name: Unit_Tests}, lint]");
-    let run = start(&repo, &text);
-    repo.aynig_ok(["run", "--drain"]);
-    assert_eq!(
-        steps(&repo, &run),
-        ["implement completed test"],
-        "a host without them leaves the step to others"
-    );
-    assert!(said(&repo, &run).contains("aynig.validator.unit-tests"), "{}", said(&repo, &run));
+    for (setting, lack) in [
+        (None, "aynig.validator.unit-tests COMMAND"),
+        (Some("no-such-tester -q"), "no-such-tester is not in PATH"),
+    ] {
+        if let Some(line) = setting {
+            repo.git(["config", "aynig.validator.unit-tests", line]);
+        }
+        let run = start(&repo, &text);
+        repo.aynig_ok(["run", "--drain"]);
+        let left = "a host without them leaves the step to others";
+        assert_eq!(steps(&repo, &run), ["implement completed test"], "{left}");
+        assert!(said(&repo, &run).contains(lack), "{}", said(&repo, &run));
+    }
     repo.git(["config", "aynig.validator.Unit-Tests", "echo units; test -e x"]);
     repo.git(["config", "aynig.validator.lint", "echo linted >&2; exit 4"]);
     let run = start(&repo, &text);

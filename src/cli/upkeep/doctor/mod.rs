@@ -5,6 +5,7 @@
 
 mod commands;
 mod leftovers;
+mod programs;
 mod remote;
 mod runs;
 mod surroundings;
@@ -24,6 +25,9 @@ use crate::cli::exit::Exit;
 use crate::cli::ui;
 use crate::cli::ui::signals;
 use crate::cli::ui::{BAD, CARE, GOOD, styled};
+
+/// The check of settings.
+const SETTINGS: &str = "settings";
 
 /// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -88,15 +92,20 @@ pub(crate) fn run(process: &Process, arguments: &Doctor) -> Result<Exit, Error> 
             findings.extend(commands::states(&repo, process, &looked));
             let untaken = looked.authority.as_ref().map(|authority| unable::check(&repo, process, authority));
             findings.extend(untaken.unwrap_or_default());
-            findings.extend(surroundings::notify(&repo));
-            findings.extend(surroundings::forge(&repo));
-            findings.extend(surroundings::path(&repo));
+            findings.extend(programs::notify(&repo));
+            findings.extend(programs::of_steps(&repo));
+            findings.extend(programs::forge(&repo));
+            findings.extend(programs::path(&repo));
             findings.extend(looked.findings);
             findings.extend(leftovers::check(&repo, process));
             findings.extend(runs::moved(&repo, looked.authority.as_ref()));
             findings.extend(runs::check(&repo));
         }
     }
+    // Several checks read the same settings. A wrong one has its own finding.
+    let wrong: Vec<String> =
+        findings.iter().filter(|one| one.check == SETTINGS).map(|one| one.text.clone()).collect();
+    findings.retain(|finding| finding.check == SETTINGS || !wrong.contains(&finding.text));
     let count = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
     let (warnings, errors) = (count(Level::Warning), count(Level::Error));
     if arguments.json {

@@ -1,24 +1,19 @@
-//! Checks of git, the repository, identity, ignored files, settings, disk space and PATH.
+//! Checks of git, the repository, identity, ignored files, settings and disk space.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use aynig::fsutil::{FreeSpace, found_in};
+use aynig::fsutil::FreeSpace;
 use aynig::git::Repo;
 use aynig::git::probe::git_version;
 use aynig::git::repo::config::ConfigError;
 use aynig::ops::settings;
-use aynig::publish::Forge;
 use aynig::runner::attempt::files;
 use aynig::runner::{error_chain, pluralize, shell_quote};
 
-use crate::cli::upkeep::doctor::{Finding, commands, head};
+use crate::cli::upkeep::doctor::{Finding, SETTINGS};
 
 /// The oldest supported git.
 const OLDEST: (u64, u64) = (2, 34);
-
-/// The PATH that cron sets.
-const CRON: &str = "/usr/bin:/bin";
 
 /// With less free space than this (bytes) an attempt can hardly succeed.
 const LITTLE: u64 = 64 << 20;
@@ -195,12 +190,12 @@ fn places_above(repo: &Repo, place: &Path) -> Vec<String> {
 fn settings(repo: &Repo) -> Vec<Finding> {
     let mut findings: Vec<Finding> = settings::unknown(repo)
         .into_iter()
-        .map(|text| Finding::warning("settings", text, "git config --show-origin --get-regexp '^aynig\\.'"))
+        .map(|text| Finding::warning(SETTINGS, text, "git config --show-origin --get-regexp '^aynig\\.'"))
         .collect();
-    findings.extend(settings::mistakes(repo).into_iter().map(|error| Finding::of("settings", error)));
+    findings.extend(settings::mistakes(repo).into_iter().map(|error| Finding::of(SETTINGS, error)));
     if findings.is_empty() {
         findings.push(Finding::ok(
-            "settings",
+            SETTINGS,
             match repo.settings("aynig").len() {
                 0 => "no settings".to_owned(),
                 count => format!("{}, valid", pluralize(count, "setting")),
@@ -208,118 +203,6 @@ fn settings(repo: &Repo) -> Vec<Finding> {
         ));
     }
     findings
-}
-
-/// Checks `aynig.notify`, and whether its program is found.
-pub(crate) fn notify(repo: &Repo) -> Option<Finding> {
-    const CHECK: &str = "notify";
-    // Unreadable settings have a finding of their own.
-    let settings::Notify { line, globs, .. } = settings::notify(repo).ok()?;
-    let Some(line) = line else {
-        return (globs > 0).then(|| {
-            Finding::warning(
-                CHECK,
-                "aynig.notifyStates names states, but there is no aynig.notify to tell anybody",
-                "git config aynig.notify COMMAND, or git config --unset-all aynig.notifyStates",
-            )
-        });
-    };
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let missing = program_of(&line).and_then(|word| match path_of(word, repo.top()) {
-        Some(file) if aynig::fsutil::is_executable(&file) => None,
-        Some(file) if file.exists() => Some((
-            format!("{} of aynig.notify is not executable", file.display()),
-            format!("chmod +x {}", shell_quote(file.as_os_str().as_encoded_bytes())),
-        )),
-        Some(file) => Some((
-            format!("{} of aynig.notify is not there", file.display()),
-            "git config --show-origin aynig.notify; a path in it begins at the repository's main directory"
-                .to_owned(),
-        )),
-        None => found_in(word, &path).is_none().then(|| {
-            (
-                format!("{word} of aynig.notify is not in PATH"),
-                format!("install {word}, or write its whole path into aynig.notify"),
-            )
-        }),
-    });
-    Some(match missing {
-        Some((text, next)) => Finding::error(CHECK, text, next),
-        None => Finding::ok(
-            CHECK,
-            format!(
-                "`{line}` is run for what is stalled or lost{}",
-                if globs == 0 {
-                    String::new()
-                } else {
-                    format!(", and for states that match {}", pluralize(globs, "glob"))
-                }
-            ),
-        ),
-    })
-}
-
-/// Checks whether the program in `aynig.forge` is found.
-pub(crate) fn forge(repo: &Repo) -> Option<Finding> {
-    let (text, next) = match settings::forge(repo).ok()? {
-        Forge::Gh if found_in("gh", &std::env::var_os("PATH").unwrap_or_default()).is_none() => {
-            let next = "install it and `gh auth login`, or git config aynig.forge none";
-            ("gh of aynig.forge is not in PATH".to_owned(), next)
-        }
-        Forge::Program(file) if !aynig::fsutil::is_executable(&file) => {
-            let next = "git config --show-origin aynig.forge; it names a program by its absolute path";
-            (format!("{} of aynig.forge is no executable file", file.display()), next)
-        }
-        Forge::Gh | Forge::Program(_) | Forge::None | Forge::PushOptions | Forge::Agit => return None,
-    };
-    Some(Finding::error("forge", text, next))
-}
-
-/// Checks whether git and the interpreters of the commands are found, by our PATH and by cron's.
-pub(crate) fn path(repo: &Repo) -> Vec<Finding> {
-    let Some(path) = std::env::var_os("PATH").filter(|path| !path.is_empty()) else {
-        return vec![Finding::error("PATH", "PATH is not set", format!("PATH={CRON}; export PATH"))];
-    };
-    let mut programs = BTreeSet::from(["git".to_owned()]);
-    programs.extend(head(repo).map(|head| commands::by_env(repo, head)).unwrap_or_default());
-    let told = settings::notify(repo).ok().and_then(|notify| notify.line);
-    programs
-        .extend(told.as_deref().and_then(program_of).filter(|word| !word.contains('/')).map(str::to_owned));
-    let missing: BTreeSet<PathBuf> = programs
-        .iter()
-        .filter(|name| found_in(name, std::ffi::OsStr::new(CRON)).is_none())
-        .filter_map(|name| found_in(name, &path)?.parent().map(Path::to_owned))
-        .collect();
-    if missing.is_empty() {
-        return vec![Finding::ok("PATH", "all interpreters are found, also with cron's PATH")];
-    }
-    let dirs: Vec<String> = missing.iter().map(|dir| dir.display().to_string()).collect();
-    let line = format!("PATH={}:{CRON}", dirs.join(":"));
-    vec![Finding::warning(
-        "PATH",
-        format!("cron's PATH ({CRON}) lacks {}", dirs.join(" and ")),
-        format!("in a crontab or a unit: {line}"),
-    )]
-}
-
-/// The program at the beginning of an `sh` line, unless it starts with a variable, a quote or another shell
-/// metacharacter.
-fn program_of(line: &str) -> Option<&str> {
-    const BUILT_IN: [&str; 18] = [
-        ".", ":", "[", "case", "cd", "command", "echo", "eval", "exec", "export", "for", "if", "printf",
-        "set", "test", "true", "umask", "while",
-    ];
-    let word = line.split_ascii_whitespace().next()?;
-    let plain = word.chars().all(|c| c.is_alphanumeric() || "-_./@%+,:[~".contains(c));
-    (plain && !BUILT_IN.contains(&word)).then_some(word)
-}
-
-/// The file of a program that is a path, and so is not looked up in `PATH`.
-fn path_of(word: &str, directory: &Path) -> Option<PathBuf> {
-    if let Some(rest) = word.strip_prefix("~/") {
-        return std::env::var_os("HOME").map(|home| PathBuf::from(home).join(rest));
-    }
-    word.contains('/').then(|| directory.join(word))
 }
 
 #[cfg(test)]
@@ -350,27 +233,5 @@ mod tests {
         ] {
             assert_eq!(disk(FreeSpace { bytes, files }).level, level, "{bytes} {files:?}");
         }
-    }
-
-    #[test]
-    fn programs_in_lines() {
-        for (line, program) in [
-            ("notify-send \"$AYNIG_NOTICE_BRANCH\"", Some("notify-send")),
-            ("  contrib/notify/webhook https://example.com/x?y", Some("contrib/notify/webhook")),
-            ("~/bin/tell", Some("~/bin/tell")),
-            ("URL=x tell", None),
-            ("\"$HOME/bin/tell\"", None),
-            ("cat >>log", Some("cat")),
-            ("(tell)", None),
-            ("exec tell", None),
-            ("cat>log", None),
-            ("", None),
-        ] {
-            assert_eq!(program_of(line), program, "{line:?}");
-        }
-        let top = Path::new("/srv/project");
-        assert_eq!(path_of("contrib/tell", top), Some("/srv/project/contrib/tell".into()));
-        assert_eq!(path_of("/bin/tell", top), Some("/bin/tell".into()));
-        assert_eq!(path_of("tell", top), None);
     }
 }

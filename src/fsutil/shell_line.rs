@@ -1,0 +1,134 @@
+//! The program at the beginning of a command line for `sh`, and whether it is here.
+//!
+//! Invariant: only a program that is surely missing is reported. A line that begins with anything but a plain word is
+//! left to the shell.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use super::{found_in, is_executable};
+
+/// Words that the shell itself runs.
+const BUILT_IN: [&str; 46] = [
+    ".", ":", "[", "alias", "bg", "break", "case", "cd", "command", "continue", "echo", "eval", "exec",
+    "exit", "export", "false", "fc", "fg", "for", "getopts", "hash", "if", "jobs", "kill", "local", "printf",
+    "pwd", "read", "readonly", "return", "set", "shift", "test", "time", "times", "trap", "true", "type",
+    "ulimit", "umask", "unalias", "unset", "until", "wait", "while", "source",
+];
+
+/// A program that is missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Missing {
+    /// A file without permission to run it.
+    NotExecutable(PathBuf),
+    /// A path at which nothing is.
+    NotThere(PathBuf),
+    /// A name in no directory of `PATH`.
+    NotInPath(String),
+}
+
+impl Missing {
+    /// The program.
+    #[must_use]
+    pub fn program(&self) -> String {
+        match self {
+            Self::NotExecutable(file) | Self::NotThere(file) => file.display().to_string(),
+            Self::NotInPath(word) => word.clone(),
+        }
+    }
+
+    /// What is wrong with it, after its name.
+    #[must_use]
+    pub fn why(&self) -> &'static str {
+        match self {
+            Self::NotExecutable(_) => "is not executable",
+            Self::NotThere(_) => "is not there",
+            Self::NotInPath(_) => "is not in PATH",
+        }
+    }
+}
+
+/// The program at the beginning of a line, unless the line starts with a variable, a quote, another special character of
+/// the shell, or a word of the shell itself.
+#[must_use]
+pub fn program_of(line: &str) -> Option<&str> {
+    let word = line.split_ascii_whitespace().next()?;
+    let plain = word.chars().all(|c| c.is_alphanumeric() || "-_./@%+,:[~".contains(c));
+    (plain && !BUILT_IN.contains(&word)).then_some(word)
+}
+
+/// The program of a line if it is missing. A relative path begins at `directory`, and is not looked at without one; a name
+/// is searched in `path`, a value of `PATH`.
+#[must_use]
+pub fn missing_program(line: &str, directory: Option<&Path>, path: &OsStr) -> Option<Missing> {
+    let word = program_of(line)?;
+    if !word.contains('/') {
+        let is_special = word.starts_with('~');
+        return (!is_special && found_in(word, path).is_none()).then(|| Missing::NotInPath(word.to_owned()));
+    }
+    let file = file_of(word, directory)?;
+    match (is_executable(&file), file.exists()) {
+        (true, _) => None,
+        (false, true) => Some(Missing::NotExecutable(file)),
+        (false, false) => Some(Missing::NotThere(file)),
+    }
+}
+
+/// The file of a word with a slash.
+fn file_of(word: &str, directory: Option<&Path>) -> Option<PathBuf> {
+    if let Some(rest) = word.strip_prefix("~/") {
+        return std::env::var_os("HOME").map(|home| PathBuf::from(home).join(rest));
+    }
+    if word.starts_with('~') {
+        return None;
+    }
+    let is_absolute = word.starts_with('/');
+    directory.map(|directory| directory.join(word)).or_else(|| is_absolute.then(|| PathBuf::from(word)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_in_lines() {
+        for (line, program) in [
+            ("notify-send \"$AYNIG_NOTICE_BRANCH\"", Some("notify-send")),
+            ("  contrib/notify/webhook https://example.com/x?y", Some("contrib/notify/webhook")),
+            ("~/bin/tell", Some("~/bin/tell")),
+            ("URL=x tell", None),
+            ("\"$HOME/bin/tell\"", None),
+            ("cat >>log", Some("cat")),
+            ("(tell)", None),
+            ("! tell", None),
+            ("exec tell", None),
+            ("cat>log", None),
+            ("", None),
+        ] {
+            assert_eq!(program_of(line), program, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn missing_programs() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let top = directory.path();
+        super::super::replace(&top.join("plain"), b"").expect("a file");
+        let path = OsStr::new("/usr/bin:/bin");
+        let not_there = |file: &str| Some(Missing::NotThere(file.into()));
+        for (line, at, missing) in [
+            ("sh -c true", None, None),
+            ("/bin/sh -c true", None, None),
+            ("no-such-program x", None, Some(Missing::NotInPath("no-such-program".into()))),
+            ("/no/such/program x", None, not_there("/no/such/program")),
+            ("/no/such/program x", Some(top), not_there("/no/such/program")),
+            ("./check x", None, None),
+            ("check/it x", Some(Path::new("/srv/project")), not_there("/srv/project/check/it")),
+            ("./plain", Some(top), Some(Missing::NotExecutable(top.join("./plain")))),
+            ("~somebody/bin/check", Some(top), None),
+            ("X=1 no-such-program", None, None),
+        ] {
+            assert_eq!(missing_program(line, at, path), missing, "{line:?}");
+        }
+    }
+}
