@@ -1,16 +1,19 @@
 //! Requests of nodes for approval, for front ends: those that wait, the answers of people, and approvals for good
 //! (CONTRACT 22.12, 22.35).
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 
+use crate::contract::ids::{BranchName, CommitId};
 use crate::engine::Engine;
 use crate::engine::graph::answers::signature;
 use crate::git::Repo;
-use crate::ledger::{Ledger, Tip};
+use crate::ledger::{Ledger, Tip, runs};
 use crate::model::approval::{Always, Answer, Approval, Resolution, Tool};
 use crate::model::by::Signature;
 use crate::model::decide::{Command, Decided};
-use crate::model::ids::{ApprovalId, RunId, Slug};
+use crate::model::ids::{ApprovalId, NodeId, RunId, Slug};
 use crate::model::run::RunKind;
 use crate::model::state::State;
 
@@ -58,6 +61,26 @@ pub fn list(repo: &Repo, which: Which) -> Result<Vec<Asked>, Error> {
 /// The open requests of graphs and the open gates of flows, the oldest first.
 pub fn waiting(repo: &Repo, known: &mut Known) -> Result<Vec<Asked>, Error> {
     collect(repo, known, Which::Open, &[RunKind::Graph, RunKind::Flow])
+}
+
+/// Counts the open requests of the nodes that these branches drive.
+pub fn asked_by(repo: &Repo, drivers: &[&BranchName]) -> Result<usize, Error> {
+    let names: Vec<String> = drivers.iter().map(ToString::to_string).collect();
+    let mut aliases = HashMap::<&str, Vec<&str>>::new();
+    for (run, alias) in names.iter().filter_map(|name| name.rsplit_once('/')) {
+        aliases.entry(run.rsplit('/').next().unwrap_or(run)).or_default().push(alias);
+    }
+    let all = if aliases.is_empty() { Vec::new() } else { runs::all(repo)? };
+    let asked = |(id, head): (RunId, CommitId)| {
+        // The run alone is read first: it is small.
+        let run = Tip::read_run(repo, id, head).ok()?.state.run;
+        let aliases = aliases.get(run.slug.as_str()).filter(|_| run.kind == RunKind::Graph)?;
+        let state = Tip::read(repo, id, head).ok()?.state;
+        let is_driven =
+            |node: &NodeId| state.nodes.get(node).is_some_and(|node| aliases.contains(&node.alias.as_str()));
+        Some(state.approvals.values().filter(|one| one.is_open() && is_driven(&one.node_id)).count())
+    };
+    Ok(all.into_iter().filter_map(asked).sum())
 }
 
 fn collect(repo: &Repo, known: &mut Known, which: Which, kinds: &[RunKind]) -> Result<Vec<Asked>, Error> {

@@ -10,6 +10,7 @@ use globset::GlobSet;
 use crate::clock;
 use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId};
+use crate::engine::driver::TURN;
 use crate::git::Repo;
 use crate::runner::authority::Authority;
 use crate::runner::options::Options;
@@ -26,7 +27,7 @@ use super::view::branch::{Act, BranchView};
 use super::view::deferred::deferred;
 use super::view::driven::DrivenView;
 use super::view::row::row;
-use super::{missing, settings, workspace};
+use super::{approvals, missing, settings, workspace};
 
 /// The most commits on top of a state that are searched for it.
 const COVER: usize = 100;
@@ -77,6 +78,8 @@ pub struct Seen {
     pub empty: bool,
     /// The number of workspaces.
     pub workspaces: usize,
+    /// The number of requests for approval that wait while the turns of their nodes are live. The branches are `working`.
+    pub asking: usize,
     /// The flow runs whose drivers are among the branches, if they were asked for.
     pub runs: Vec<DrivenView>,
 }
@@ -99,6 +102,7 @@ pub fn look(repo: &Repo, authority: &Authority, query: &Query, now: i64) -> Resu
     let unsigned = trust::unsigned_stalls(repo, &query.options.trust, &branches);
     let slots: HashMap<&BranchName, CommitId> =
         slots.iter().filter_map(|tip| Some((&tip.branch, tip.target.clone().ok()?))).collect();
+    let mut turns = Vec::new();
     for branch in &branches {
         if !query.options.selection.admits(&branch.name) {
             continue;
@@ -128,10 +132,14 @@ pub fn look(repo: &Repo, authority: &Authority, query: &Query, now: i64) -> Resu
             };
             row.waited_for(deferred(repo, *slot, stuck));
         }
+        if row.label() == "working" && row.origin.as_deref() == Some(TURN) {
+            turns.push(&branch.name);
+        }
         if query.filter.admits(&row) {
             seen.rows.push(row);
         }
     }
+    seen.asking = approvals::asked_by(repo, &turns)?;
     // One branch can be searched in a moment, all of them cannot.
     if let [row] = seen.rows.as_mut_slice()
         && row.kind == "unmanaged"

@@ -150,6 +150,12 @@ fn an_answer_reaches_a_turn_that_waits() {
         }
         assert!(runner.try_wait().expect("a state").is_none(), "the runner ended");
     };
+    let exit_code = |options: &[&str]| {
+        let seen = graph.repo.aynig([&["status", "--exit-code"], options].concat());
+        assert!(err(&seen).contains("1 request during a turn: `aynig orch approvals`"), "{}", err(&seen));
+        seen.status.code()
+    };
+    assert_eq!((exit_code(&["--waiting"]), exit_code(&["--all"])), (Some(11), Some(11)));
     graph.ok(&["approve", &id]);
     assert!(runner.wait().expect("it ends").success());
     assert_eq!(graph.turns(), ["a completed"]);

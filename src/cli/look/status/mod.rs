@@ -22,6 +22,7 @@ use aynig::ops::status::{Filter, Query, Seen, look};
 use aynig::ops::target;
 use aynig::ops::view::branch::{BranchView, WAITS};
 use aynig::ops::view::driven::DrivenView;
+use aynig::ops::view::standing::Standing;
 use aynig::runner::authority::Authority;
 use aynig::runner::options::{Options, Selection};
 use aynig::words::{NO_COMMIT, pluralize};
@@ -53,7 +54,8 @@ pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, Error> {
         return watch::watch(&app.store, &authority, subject, seconds);
     }
     let seen = looked(&repo, &authority, &subject)?;
-    let needs = seen.rows.iter().map(BranchView::standing).max().filter(|_| arguments.exit_code);
+    let asked = (seen.asking > 0).then_some(Standing::Waits);
+    let needs = seen.rows.iter().map(BranchView::standing).chain(asked).max().filter(|_| arguments.exit_code);
     let exit = needs.map_or(Exit::Done, Exit::from);
     if subject.json {
         ui::answer(&json(&seen));
@@ -145,10 +147,20 @@ fn branches(seen: &Seen) -> Vec<BranchView> {
 
 /// The summary, in one line.
 fn sum(seen: &Seen, filter: &Filter) -> String {
-    let parts = [table::summary(&branches(seen), seen.unmanaged), runs::summary(&seen.runs)];
+    let rows = branches(seen);
+    let asking = match seen.asking {
+        0 => String::new(),
+        count => format!("{} during a turn: `aynig orch approvals`", pluralize(count, "request")),
+    };
+    let none_waits = seen.rows.is_empty() && filter.kinds == [WAITS];
+    let shown = if none_waits {
+        "no branch waits for an answer".to_owned()
+    } else {
+        table::summary(&rows, seen.unmanaged)
+    };
+    let parts = [shown, runs::summary(&seen.runs), asking];
     match parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ") {
         _ if seen.empty => NO_COMMIT.to_owned(),
-        sum if sum.is_empty() && filter.kinds == [WAITS] => "no branch waits for an answer".to_owned(),
         sum if sum.is_empty() => "no branch matches".to_owned(),
         sum => sum,
     }
