@@ -72,7 +72,7 @@ def begun():
     return run
 
 
-own, messages = [], 0
+own, ended, messages = [], [], 0
 
 
 def writer(dice):
@@ -82,10 +82,11 @@ def writer(dice):
     if len(own) < RUNS:
         own.append(begun())
     if messages >= MESSAGES * RUNS:
-        ended, messages = own.pop(0), messages - MESSAGES
-        ask("POST", f"/api/runs/{ended}/stop", {})
-        ask("DELETE", f"/api/runs/{ended}")
-        return
+        ended.append(own.pop(0))
+        messages -= MESSAGES
+        ask("POST", f"/api/runs/{ended[-1]}/stop", {})
+    # A run whose turn is still ending is refused.
+    ended[:] = [run for run in ended if ask("DELETE", f"/api/runs/{run}") is None]
     messages += 1
     run = {"id": dice.choice(own)}
     whole = ask("GET", f"/api/runs/{run['id']}") or {"run": {"nodes": {}}}
@@ -103,7 +104,7 @@ def writer(dice):
 def socket_client(dice):
     """A WebSocket that reads for a while, and is cut: properly, or in the middle."""
     key = base64.b64encode(os.urandom(16)).decode()
-    with socket.create_connection((host, port), timeout=30) as connection:
+    with socket.create_connection((host, port), timeout=60) as connection:
         connection.sendall(
             f"GET /ws HTTP/1.1\r\nHost: {host}:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
@@ -139,11 +140,11 @@ def streamer(dice):
 
 def hostile(_dice):
     """What is refused: no token, another host, too much."""
-    with socket.create_connection((host, port), timeout=10) as connection:
+    with socket.create_connection((host, port), timeout=60) as connection:
         connection.sendall(b"GET /api/runs HTTP/1.1\r\nHost: evil.example\r\n\r\n")
         if b"421" not in connection.recv(4096):
             failures.append("another host was not refused")
-    with socket.create_connection((host, port), timeout=10) as connection:
+    with socket.create_connection((host, port), timeout=60) as connection:
         connection.sendall(b"GET / HT")
     count("hostile")
 
@@ -188,6 +189,8 @@ if counts.get("sent", 0) < 5 * minutes:
     failures.append("the agents had next to no messages")
 if files[1] > files[0] + 20:
     failures.append("open files grow")
+if len(ended) > RUNS:
+    failures.append(f"{len(ended)} runs were not deleted")
 for failure in failures[:20]:
     print(failure, file=sys.stderr)
 sys.exit(1 if failures else 0)

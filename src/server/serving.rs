@@ -11,6 +11,7 @@ use axum::Extension;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::sync::{Semaphore, watch};
 use tokio_io_timeout::TimeoutStream;
 
@@ -21,6 +22,9 @@ use crate::ops::feed;
 
 /// The most connections at once.
 const CONNECTIONS: usize = 512;
+
+/// The files that the server may open, and so about the runs whose events it hands on at once.
+const FILES: u64 = 65_536;
 
 /// The longest time for the headers of a request, and between two requests.
 const HEADERS: Duration = Duration::from_secs(20);
@@ -53,6 +57,7 @@ pub(super) fn serve(shared: &Arc<Shared>, listener: TcpListener) -> Result<(), E
     let _stopping = shared.options.stop.subscribe(move |_| {
         stopping.send_replace(true);
     });
+    allow_files(FILES);
     let following = Arc::clone(shared);
     let feed = std::thread::Builder::new().name("feed".to_owned()).spawn(move || {
         let Shared { app, options, news, .. } = &*following;
@@ -69,6 +74,18 @@ pub(super) fn serve(shared: &Arc<Shared>, listener: TcpListener) -> Result<(), E
     runtime.shutdown_timeout(GRACE);
     feed.join().ok();
     Ok(())
+}
+
+/// Lets this process open up to `most` files, if the host allows that: it has a file of each run open. The limit of most
+/// shells, 1,024, is one of old programs.
+fn allow_files(most: u64) {
+    let raised = getrlimit(Resource::RLIMIT_NOFILE).and_then(|(soft, hard)| {
+        let wanted = most.min(hard).max(soft);
+        setrlimit(Resource::RLIMIT_NOFILE, wanted, hard)
+    });
+    if let Err(error) = raised {
+        tracing::debug!(%error, "the limit of open files stays");
+    }
 }
 
 async fn accept(

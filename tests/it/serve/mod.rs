@@ -10,7 +10,7 @@ mod work;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
@@ -83,6 +83,11 @@ impl Server {
     pub(super) fn with_env(repo: &Repo, options: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = repo.aynig_command();
         command.arg("serve").args(options).envs(variables.iter().copied());
+        Self::started(repo, command)
+    }
+
+    /// Starts a server by a command.
+    pub(super) fn started(repo: &Repo, mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.stderr(Stdio::null()).spawn().expect("it starts");
         let mut line = String::new();

@@ -20,6 +20,12 @@ fn connect(server: &Server, query: &str) -> Result<Socket, u16> {
         Err(tungstenite::HandshakeError::Failure(tungstenite::Error::Http(answer))) => {
             Err(answer.status().as_u16())
         }
+        // As in `next`.
+        Err(tungstenite::HandshakeError::Failure(tungstenite::Error::Io(error)))
+            if error.kind() == std::io::ErrorKind::Interrupted =>
+        {
+            connect(server, query)
+        }
         Err(error) => panic!("{error}"),
     }
 }
@@ -154,7 +160,7 @@ fn all_runs_are_heard_and_types_are_chosen() {
     // A run that is made meanwhile is heard from its first event on.
     let made = server.post("/api/runs", "").ok();
     let first = until(&mut all, "run.patch").pop().expect("an event");
-    assert!(first["runId"] == made["run"]["id"] || first["runId"] == *run, "{first}");
+    assert!(first["runId"] == made["runId"] || first["runId"] == *run, "{first}");
     for (query, status) in
         [("?after=1", 400), ("?runId=nope", 404), ("?runId=x&odd=1", 400), ("?types=%5B", 400)]
     {
@@ -279,4 +285,29 @@ fn a_client_that_is_too_slow_is_closed_and_continues_where_it_was() {
         seen.push(next(&mut again).expect("it is open")["seq"].as_u64().expect("a number"));
     }
     assert!(seen.iter().copied().eq(begin + 1..=begin + groups * many), "no gap and no double");
+}
+
+/// CONTRACT 23.7
+#[test]
+fn events_of_more_runs_than_a_shell_allows_files_are_handed_on() {
+    let repo = Repo::new();
+    let mut runs: Vec<String> = (0..40)
+        .map(|_| {
+            json(&repo.aynig_ok(["orch", "run", "create", "--json"]))["runId"]
+                .as_str()
+                .expect("an id")
+                .to_owned()
+        })
+        .collect();
+    runs.sort();
+    let mut command = Command::new("sh");
+    hermetic(&mut command).current_dir(&repo.path);
+    command.args(["-c", "ulimit -Sn 40 && exec \"$0\" serve --listen 127.0.0.1:0"]).arg(binary());
+    let server = Server::started(&repo, command);
+    for run in [&runs[0], &runs[39]] {
+        let mut socket = connect(&server, &format!("?runId={run}")).expect("it opens");
+        repo.aynig_ok(["orch", "node", "add", run, "a", "--role", "implementer", "--provider", "claude"]);
+        let events = until(&mut socket, "node.patch");
+        assert_eq!(events.last().expect("one")["runId"], **run);
+    }
 }
