@@ -44,7 +44,11 @@ impl Engine<'_> {
             return Err(self.not_rolled_back_here(&ledger, slug.as_str()));
         }
         if ledger.tip().state.run.status == RunStatus::Running {
-            let why = format!("{} put its work back", self.name());
+            let why = format!(
+                "{} {}",
+                self.name(),
+                if undoes { "undid a rollback of it" } else { "put its work back" }
+            );
             let pause = RunEdit {
                 status: Some(RunStatus::Paused),
                 waiting_for: Some(Some(why)),

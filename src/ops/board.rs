@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::git::Repo;
+use crate::model::approval::Approval;
 use crate::model::ids::{RunId, Slug};
 use crate::model::node::NodeStatus;
 use crate::model::run::{GlobalMode, Mode, RunKind, RunStatus, Usage, Verdict};
@@ -115,7 +116,8 @@ pub fn glances(repo: &Repo, known: &mut Known) -> Result<Vec<Glance>, Error> {
 
 fn glance(state: &State) -> Glance {
     let run = &state.run;
-    let open = state.approvals.values().filter(|approval| approval.is_open()).count();
+    let is_open = |approval: &&Approval| approval.is_open() && !run.status.is_ended();
+    let open = state.approvals.values().filter(is_open).count();
     let active = state.nodes.values().max_by_key(|node| node.last_activity_at);
     Glance {
         id: run.id,

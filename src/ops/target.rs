@@ -60,6 +60,7 @@ fn checked_out(repo: &Repo) -> Result<BranchName, Error> {
             ))
             .hint(name_one)
             .hint("or check one out: `git switch BRANCH`")
+            .hint("`aynig status --all` lists the branches")
         }),
     }
 }

@@ -213,7 +213,7 @@ fn a_value_of_the_wrong_type_is_named_with_its_file_and_nothing_runs() {
         ("jobs", "many", "write a number from 1 on"),
         ("leaseSeconds", "0", "must be from 1 to 31536000 s"),
         ("skewSeconds", "5min", "not a duration: write 90s, 5m, 2h, 14d, 1h30m, or a number of seconds"),
-        ("currentBranch", "maybe", "skip, include, only"),
+        ("currentBranch", "maybe", "write skip or include or only"),
         ("heartbeat", "perhaps", "neither true nor false"),
         ("pool", "some", "write a number from 0 on"),
         ("poolKeepIgnored", "x", "neither true nor false"),

@@ -362,7 +362,7 @@ export class Mock {
   rollBack(run, { node }) {
     const name = node ?? "flow";
     const workspace = run.view.run.workspaces[name];
-    run.push({ type: "workspace.rolledBack", name, patch: { headSha: workspace.baseSha, generation: 1 } });
+    run.push({ type: "workspace.rolledBack", name, patch: { headSha: workspace.baseSha, generation: 1, rolledBackAfter: 0 } });
     return { run: run.shown(), changed: true, rescueRefs: [`refs/aynig/rescue/${run.slug}/${name}`], keptPath: null, warnings: [],
       undo: `aynig workspace rollback --undo ${run.slug}/${name}` };
   }

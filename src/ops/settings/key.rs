@@ -172,7 +172,7 @@ impl Key {
                 Some(word) => (word.put)(settings),
                 None => {
                     let words: Vec<&str> = words.iter().map(|word| word.word).collect();
-                    return Err(format!("[possible values: {}]", words.join(", ")));
+                    return Err(format!("write {}", words.join(" or ")));
                 }
             },
             Value::Path(_) | Value::Text(_) if value.is_empty() => {

@@ -405,7 +405,7 @@ mod tests {
             ("jobs", "0", "write a number from 1 on"),
             ("leaseSeconds", "0", "must be from 1 to 31536000 s"),
             ("graceSeconds", "1.5h", "not a duration: write 90s, 5m, 2h, 14d, 1h30m, or a number of seconds"),
-            ("currentBranch", "maybe", "[possible values: skip, include, only]"),
+            ("currentBranch", "maybe", "write skip or include or only"),
             ("heartbeat", "perhaps", "it is neither true nor false"),
             ("commandsFrom", "", "a value is required"),
             ("worktree", "", "a value is required"),

@@ -131,6 +131,21 @@ fn a_message_is_read_once_by_its_receiver() {
     ]);
 }
 
+/// The end of `t1` was kept while another host recorded it as cut off. The attempt `t9` records it with this status. Its
+/// work is on the branch.
+fn late(case: &mut Case, status: &str) {
+    let mut end = case.ops[2][0].clone();
+    let detail = format!("{END_OF}t1, which was recorded as cut off; it was recorded late: x");
+    for (key, value) in [("turnId", "t9"), ("status", status), ("detail", &detail)] {
+        end[key] = value.into();
+    }
+    case.ops.insert(3, vec![end]);
+    let history = history(case, "a");
+    let second = history.iter().position(|commit| commit.attempt == "t2").expect("a lease");
+    history.splice(second..second, [lease("t9"), state("orch-turn"), state("orch-turn")]);
+    case.works.get_mut("a").expect("a branch").files.insert("work-t1".to_owned());
+}
+
 #[test]
 fn a_turn_runs_once_under_a_lease_and_its_end_is_recorded() {
     each_is_named(&[
@@ -160,6 +175,15 @@ fn a_turn_runs_once_under_a_lease_and_its_end_is_recorded() {
                 case.works.get_mut("a").expect("a branch").files = ["work-t1".to_owned()].into();
             },
             &[],
+        ),
+        // As before, but it was interrupted: the attempt t9 records it, and t2 does the work.
+        (&|case| late(case, "interrupted"), &[]),
+        (
+            &|case| late(case, "failed"),
+            &[
+                "turn t1 failed, and its work is on its branch",
+                "turn t9 failed, and its work is on its branch",
+            ],
         ),
         (
             &|case| history(case, "b").iter_mut().for_each(|commit| commit.attempt.clear()),

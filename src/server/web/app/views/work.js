@@ -29,7 +29,7 @@ export function RollBack({ run, node }) {
           ${workspace.baseSha.slice(0, 10)}</code>.
           ${!node && " The run is paused."}</p>
         <p>The work is kept under a rescue ref, and can be brought back.</p>
-        ${workspace.generation > 0 && html`<p class="hint">What was put back before comes back with
+        ${workspace.rolledBackAfter != null && html`<p class="hint">What was put back before comes back with
           ${" "}<${Command} line=${command.undo(run, node)} /></p>`}
         <p class="row"><${Act} kind="danger" act=${act} line=${line}>Put it back</${Act}>
           <button type="button" class="quiet" onClick=${close}>Leave it</button></p>`}
