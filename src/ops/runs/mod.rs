@@ -17,6 +17,7 @@ pub mod known;
 pub mod leftovers;
 pub(super) mod live;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -79,7 +80,7 @@ pub fn update(repo: &Repo, remote: Option<&RemoteName>) -> Vec<String> {
     }
 }
 
-/// Lists all runs that are known here, the oldest first. Those that cannot be read come last. Files of deleted runs are
+/// Lists all runs that are known here, the newest first. Those that cannot be read come last. Files of deleted runs are
 /// moved away.
 pub fn list(repo: &Repo) -> Result<Vec<Listed>, Error> {
     follow_deleted(repo)?;
@@ -88,7 +89,9 @@ pub fn list(repo: &Repo) -> Result<Vec<Listed>, Error> {
         Listed { id, head, run: run.map_err(|error| error_chain(&error)) }
     };
     let mut all: Vec<Listed> = runs::all(repo)?.into_iter().map(read).collect();
-    all.sort_by_key(|one| (one.run.is_err(), one.run.as_ref().ok().map(|run| run.created_at), one.id));
+    all.sort_by_key(|one| {
+        (one.run.is_err(), Reverse(one.run.as_ref().ok().map(|run| run.created_at)), one.id)
+    });
     Ok(all)
 }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use aynig::clock;
 use aynig::git::Repo;
 use aynig::model::approval::Always;
 use aynig::model::limits::{Use, uses};
@@ -46,8 +47,16 @@ const WORDS: [&str; 18] = [
     "/name",
 ];
 
-/// A run of the list.
-pub(super) fn run(run: &Run) -> String {
+/// The width of an age in the list.
+const AGE: usize = 4;
+
+/// The heads of the columns of the list, for a terminal. The age is that of the run.
+pub(super) fn headings() -> String {
+    styled(FAINT, format!("{:8}  {:9}  {:5}  {:>AGE$}  LABEL", "RUN", "STATUS", "KIND", "AGE"))
+}
+
+/// A run of the list. `now` is in milliseconds since the epoch.
+pub(super) fn run(run: &Run, now: i64) -> String {
     let status = format!("{:9}", run.status.word());
     let style = match run.status {
         RunStatus::Running | RunStatus::Queued => CARE,
@@ -56,14 +65,20 @@ pub(super) fn run(run: &Run) -> String {
         RunStatus::Paused | RunStatus::Stopped => FAINT,
     };
     let waiting = run.waiting_for.as_ref().map(|who| format!("  {}", styled(CALL, ui::sanitize(who))));
-    format!(
-        "{}  {}  {}  {}{}",
-        styled(STRONG, run.slug.as_str()),
+    let kind = match run.kind {
+        RunKind::Flow => "flow",
+        RunKind::Graph => "graph",
+    };
+    let age = u64::try_from(now.saturating_sub(run.created_at.millis()) / 1000).unwrap_or(0);
+    let line = format!(
+        "{}  {}  {kind:5}  {:>AGE$}  {}{}",
+        styled(STRONG, format!("{:8}", run.slug)),
         styled(style, status),
-        run.updated_at,
+        clock::span_in_short(age),
         ui::sanitize(&run.label),
         waiting.unwrap_or_default()
-    )
+    );
+    line.trim_end().to_owned()
 }
 
 /// Prints a run.

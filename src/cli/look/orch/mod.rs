@@ -8,6 +8,7 @@ mod templates;
 
 use serde::Serialize;
 
+use aynig::clock;
 use aynig::contract::ids::CommitId;
 use aynig::git::Repo;
 use aynig::ops::app::App;
@@ -101,7 +102,11 @@ fn list(repo: &Repo, json: bool) -> Result<Exit, Error> {
         ui::answer_json(&serde_json::json!({ "runs": rows, "damaged": damaged.collect::<Vec<_>>() }));
         return Ok(Exit::Done);
     }
-    ui::answer_lines(good().map(|(_, run)| lines::run(run)));
+    if ui::room().is_some() && !all.is_empty() {
+        ui::answer(&lines::headings());
+    }
+    let now = clock::wall_millis();
+    ui::answer_lines(good().map(|(_, run)| lines::run(run, now)));
     for (one, why) in bad() {
         warn(&format!("run {} cannot be read: {why}", one.id));
     }
