@@ -5,7 +5,8 @@
 //! sender may stop, and the answer to its push may be lost. Each state must be delivered once, and never on top of a lease or of work that is due.
 //! Planted mistakes are found.
 
-use std::collections::HashSet;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
@@ -78,7 +79,24 @@ impl Hash for Commit {
 /// A commit and what lies below it.
 type Line = Rc<Commit>;
 
+thread_local! {
+    /// The commits and what was found out about pairs of them, which many worlds share.
+    static MADE: RefCell<HashMap<(Option<u64>, String), Line>> = RefCell::default();
+    static DELIVERED: RefCell<HashMap<(u64, u64), bool>> = RefCell::default();
+    static RULED: RefCell<HashMap<(u64, u64, bool), Rc<Ruling>>> = RefCell::default();
+}
+
 fn commit(parent: Option<&Line>, message: &str, sender: Option<usize>) -> Line {
+    let key = (parent.map(|parent| parent.id), message.to_owned());
+    let known = MADE.with_borrow(|made| made.get(&key).cloned());
+    known.unwrap_or_else(|| {
+        let made = new_commit(parent, message, sender);
+        MADE.with_borrow_mut(|all| all.insert(key, Rc::clone(&made)));
+        made
+    })
+}
+
+fn new_commit(parent: Option<&Line>, message: &str, sender: Option<usize>) -> Line {
     let facts = CommitFacts {
         id: CommitId::from_bytes(&[1; 20]).expect("20 bytes"),
         committed_at: 0,
@@ -106,11 +124,35 @@ fn down(line: &Line) -> impl Iterator<Item = &Line> {
 }
 
 fn is_delivered(slot: &Line, head: &Line) -> bool {
+    let key = (slot.id, head.id);
+    if let Some(known) = DELIVERED.with_borrow(|all| all.get(&key).copied()) {
+        return known;
+    }
+    let found = finds_delivery(slot, head);
+    DELIVERED.with_borrow_mut(|all| all.insert(key, found));
+    found
+}
+
+fn finds_delivery(slot: &Line, head: &Line) -> bool {
     let facts = CommitFacts { id: id_of(slot), committed_at: 0, message: &slot.message };
     let event = crate::contract::deferred::slot(&facts).expect("a slot declares a state");
     down(head)
         .take_while(|line| Some(*line) != slot.parent.as_ref())
         .any(|line| delivers(&line.message, &event))
+}
+
+/// What the contract says about a slot and a HEAD.
+fn ruled(slot: &Line, head: &Line, delivered: bool) -> Rc<Ruling> {
+    let key = (slot.id, head.id, delivered);
+    if let Some(known) = RULED.with_borrow(|all| all.get(&key).cloned()) {
+        return known;
+    }
+    let facts = CommitFacts { id: id_of(slot), committed_at: 0, message: &slot.message };
+    let branch = BranchName::new("b").expect("a name");
+    let parents = [slot.parent.as_ref().map_or_else(|| id_of(slot), id_of)];
+    let ruling = Rc::new(ruling((&facts, &parents), &branch, delivered, |_| true, || rest(head)));
+    RULED.with_borrow_mut(|all| all.insert(key, Rc::clone(&ruling)));
+    ruling
 }
 
 fn rest(head: &Line) -> Rest {
@@ -270,17 +312,14 @@ impl World {
 
     /// Carries out what the contract says about a slot; `None` while its lock is held.
     fn deliver(&mut self, head: &Line, slot: &Line) -> Option<Runner> {
-        let facts = CommitFacts { id: id_of(slot), committed_at: 0, message: &slot.message };
-        let branch = BranchName::new("b").expect("a name");
         let delivered = self.mistake != Some(Mistake::Forgets) && is_delivered(slot, head);
-        let parents = [slot.parent.as_ref().map_or_else(|| id_of(slot), id_of)];
-        let ruling = ruling((&facts, &parents), &branch, delivered, |_| true, || rest(head));
+        let ruling = ruled(slot, head, delivered);
         if self.locked {
             return None;
         }
         let head = if self.mistake == Some(Mistake::Blind) { Rc::clone(&self.head) } else { Rc::clone(head) };
         let is_as_seen = self.slot.as_ref() == Some(slot);
-        match ruling {
+        match *ruling {
             Ruling::Drop => {
                 if is_as_seen {
                     self.slot = None;

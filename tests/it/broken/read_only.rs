@@ -63,7 +63,10 @@ const NOBODY: u32 = 65534;
 /// Gives a repository to `nobody`, with a copy of the binary that this user can run.
 pub(crate) fn give_away(repo: &Repo) -> std::path::PathBuf {
     let program = repo.beside("aynig");
-    fs::copy(binary(), &program).expect("a copy");
+    // A process of its own writes it. What other tests start meanwhile would inherit the open file from this one, and a
+    // program that somebody writes to cannot be started.
+    let copied = Command::new("cp").arg(binary()).arg(&program).status();
+    assert!(copied.expect("cp runs").success());
     fs::set_permissions(repo.room.path(), fs::Permissions::from_mode(0o777)).expect("chmod");
     let given =
         Command::new("chown").arg("-R").arg(format!("{NOBODY}:{NOBODY}")).arg(repo.room.path()).status();

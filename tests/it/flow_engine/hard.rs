@@ -91,7 +91,7 @@ fn a_disk_that_an_agent_has_filled_loses_nothing_and_the_run_goes_on_when_there_
 /// CONTRACT 20.4
 #[test]
 fn an_agent_that_prints_without_end_costs_neither_memory_nor_room() {
-    let megabytes: u64 = sized(48, 1024);
+    let megabytes: u64 = sized(48, 400);
     let script = format!(
         "read -r what; yes 'a line of many words that nobody will ever read' | head -c {megabytes}000000; echo; \
          readlink /proc/$PPID/exe >memory; grep VmHWM /proc/$PPID/status >>memory; echo the end"

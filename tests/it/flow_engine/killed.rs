@@ -43,7 +43,7 @@ fn runner(host: &Repo, offset: u64) -> Running {
 /// CONTRACT 20.3, 20.5
 #[test]
 fn kills_at_random_on_two_hosts_lose_and_double_nothing() {
-    run(sized(1, 5), Duration::ZERO);
+    run(sized(1, 3), Duration::ZERO);
 }
 
 #[test]

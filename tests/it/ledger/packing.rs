@@ -16,7 +16,7 @@ fn a_gc_beside_writers_disturbs_none() {
     let repo = Repo::new();
     let store = open(&repo.path);
     let (run, _) = run_with_node(&store.handle(), &Place::Here);
-    let count = sized(40, 200);
+    let count = sized(40, 80);
     let start = |name: &&str| writer(&repo.path, run, name, count).spawn().expect("a process");
     let writers: Vec<_> = NAMES.iter().map(start).collect();
     let over = AtomicBool::new(false);

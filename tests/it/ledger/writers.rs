@@ -28,7 +28,7 @@ fn eight_processes_write_into_one_ledger() {
     let repo = Repo::new();
     let store = open(&repo.path);
     let (run, _) = run_with_node(&store.handle(), &Place::Here);
-    let count = sized(25, 200);
+    let count = sized(25, 60);
     let start = |name: &&str| writer(&repo.path, run, name, count).spawn().expect("a process");
     wait(NAMES.iter().map(start).collect());
     assert_whole(&repo, run, &NAMES, count);
@@ -75,7 +75,7 @@ pub(super) fn clone(hub: &Repo) -> Repo {
 fn eight_clones_write_through_one_hub() {
     let hub = Repo::new();
     let clones: Vec<Repo> = NAMES.iter().map(|_| clone(&hub)).collect();
-    through_one_hub(&hub, &clones, sized(4, 50));
+    through_one_hub(&hub, &clones, sized(4, 10));
 }
 
 /// CONTRACT 16.1, 16.2
@@ -94,7 +94,7 @@ fn eight_clones_write_through_one_hub_over_ssh() {
             clone.git(["config", "core.sshCommand", value]);
         }
     }
-    through_one_hub(&hub, &clones, sized(1, 12));
+    through_one_hub(&hub, &clones, sized(1, 3));
 }
 
 /// Every clone writes `count` messages, all of which have to be everywhere in the end.

@@ -377,7 +377,7 @@ fn the_files_of_a_deleted_run_stay_while_it_has_workspaces_here() {
 #[test]
 fn two_processes_use_workspaces_of_one_run_at_the_same_time() {
     let (repo, run) = field();
-    let rounds = sized(4, 25);
+    let rounds = sized(4, 12);
     let (one, two) = (made_in(&repo, run, "one"), made_in(&repo, run, "two"));
     let work = |made: &Made| {
         for round in 0..rounds {
