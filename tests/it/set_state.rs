@@ -509,6 +509,22 @@ fn retry_asks_again_with_body_and_trailers() {
     let typed = line.rsplit("aynig ").next().expect("a command").to_owned();
     repo.aynig_ok(typed.split(' '));
     assert_eq!(repo.message("work"), "please\n\nHow long?\n\ndwp-state: count\ndocument: a.txt");
+    let again = |trailers: &[&str]| {
+        let options = trailers.iter().flat_map(|trailer| ["--trailer", trailer]);
+        let set = repo.aynig_ok(["set-state", "work", "--retry"].into_iter().chain(options));
+        let message = repo.message("work");
+        (message.rsplit_once("dwp-state: count\n").expect("it declares").1.to_owned(), err(&set))
+    };
+    let trailers = |given: &[&str]| again(given).0;
+    assert_eq!(trailers(&["document: b.txt", "issue: 7"]), "document: b.txt\nissue: 7");
+    assert_eq!(trailers(&["document: a.txt"]), "issue: 7\ndocument: a.txt");
+    let (later, said) = again(&["dwp-not-before: 2999-01-01T00:00:00Z"]);
+    assert!(
+        later.ends_with("dwp-not-before: 2999-01-01T00:00:00Z") && !said.contains("at once"),
+        "{later}{said}"
+    );
+    let (now, said) = again(&[]);
+    assert!(now == "issue: 7\ndocument: a.txt" && said.contains("at once"), "{now}{said}");
     std::fs::write(repo.beside("mended"), "yes").expect("a file");
     repo.aynig_ok(["run"]);
     assert_eq!(repo.state("work"), "done");

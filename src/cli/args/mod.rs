@@ -232,8 +232,8 @@ pub(crate) struct SetState {
     pub(crate) state: Option<StateName>,
 
     /// Request the last state again: state, subject, body and trailers (dwp-not-before left out, so at once) of the newest commit
-    /// below that is neither a lease nor stalled
-    #[arg(long, group = "wanted", conflicts_with_all = ["subject", "body", "body_file", "body_stdin", "trailer", "keep_trailers"])]
+    /// below that is neither a lease nor stalled. A --trailer replaces its trailers with the same key
+    #[arg(long, group = "wanted", conflicts_with_all = ["subject", "body", "body_file", "body_stdin", "keep_trailers"])]
     pub(crate) retry: bool,
 
     /// The branch, whatever is checked out. With --retry several; a glob selects those that are stalled (`*` also matches `/`)

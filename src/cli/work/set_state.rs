@@ -48,7 +48,7 @@ pub(crate) fn run(app: &App, arguments: &SetState) -> Result<Exit, Error> {
             let (body, lease_seconds) = (reply.or(content.body), arguments.lease_seconds);
             Wanted::State { state, content: Content { keep_body, body, lease_seconds, ..content } }
         }
-        None => Wanted::Retry { lease_seconds: arguments.lease_seconds, reply },
+        None => Wanted::Retry { lease_seconds: arguments.lease_seconds, reply, trailers: content.trailers },
     };
     let named: Vec<OsString> = arguments.name.iter().chain(&options.branch).cloned().collect();
     if arguments.withdraw && named.len() < 2 {

@@ -87,6 +87,8 @@ pub enum Wanted {
         lease_seconds: Option<u64>,
         /// A section to add to its body.
         reply: Option<Vec<u8>>,
+        /// Trailers that replace its own with the same key.
+        trailers: Vec<Trailer>,
     },
     /// An answer to HEAD, which waits for one.
     Answer {

@@ -50,7 +50,8 @@ pub fn check(state: Option<&StateName>, trailers: &[Trailer]) -> Result<(), Erro
 pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Result<Written, Error> {
     match &request.wanted {
         Wanted::State { state, .. } => check(Some(state), given(request))?,
-        Wanted::Answer { .. } | Wanted::Retry { .. } => {}
+        Wanted::Retry { .. } => check(None, given(request))?,
+        Wanted::Answer { .. } => {}
     }
     let landed = write(repo, authority, &request.onto, "aynig: set state", |target| {
         // A lease needs no person, and reports itself.
@@ -81,7 +82,9 @@ pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Resu
     let head = landed.before.head.as_ref().filter(|_| again);
     let newest =
         head.and_then(|head| newest_request(repo, branch, head.id)).map(|event| event.message.trailers);
-    let unpaused = newest.filter(|trailers| WaitsFor::of(trailers).is_none()).and_then(|trailers| {
+    let is_parked = given(request).iter().any(|trailer| trailer.key == NOT_BEFORE_KEY);
+    let newest = newest.filter(|trailers| WaitsFor::of(trailers).is_none() && !is_parked);
+    let unpaused = newest.and_then(|trailers| {
         let Parking::Until(until) = parking(&trailers, clock::wall_seconds()) else { return None };
         Some(Advice::Unpaused { branch: branch.clone(), state: state.clone(), until })
     });
@@ -111,7 +114,8 @@ pub(super) fn slips(
 fn given(request: &StateRequest) -> &[Trailer] {
     match &request.wanted {
         Wanted::State { content, .. } => &content.trailers,
-        Wanted::Answer { .. } | Wanted::Retry { .. } => &[],
+        Wanted::Retry { trailers, .. } => trailers,
+        Wanted::Answer { .. } => &[],
     }
 }
 
@@ -135,8 +139,8 @@ pub(super) fn compose(
             overrides,
             from_attempt,
         },
-        Wanted::Retry { lease_seconds, reply } => {
-            let again = retry(repo, target, authority, &request.onto, reply.as_deref())?;
+        Wanted::Retry { lease_seconds, reply, trailers } => {
+            let again = retry(repo, target, authority, &request.onto, (reply.as_deref(), trailers))?;
             let lease_seconds = lease_seconds.or(again.lease_seconds);
             ManualState { lease_seconds, overrides, from_attempt, ..again }
         }
@@ -179,7 +183,7 @@ fn retry(
     target: &Target,
     authority: &Authority,
     onto: &Onto,
-    reply: Option<&[u8]>,
+    (reply, given): (Option<&[u8]>, &[Trailer]),
 ) -> Result<ManualState, Error> {
     let Some(request) = ask(repo, target, onto)? else {
         return Err(Error::failed(format!(
@@ -206,7 +210,9 @@ fn retry(
                 !is_runner_managed(&trailer.key)
                     && !is_of_one_commit(&trailer.key)
                     && (asks || trailer.key != NOT_BEFORE_KEY)
+                    && !given.iter().any(|given| given.key == trailer.key)
             })
+            .chain(given.iter().cloned())
             .collect(),
         source: authority.source().cloned(),
         overrides: None,
