@@ -6,14 +6,15 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::{found_in, is_executable};
+use super::is_executable;
 
 /// Words that the shell itself runs.
-const BUILT_IN: [&str; 46] = [
-    ".", ":", "[", "alias", "bg", "break", "case", "cd", "command", "continue", "echo", "eval", "exec",
-    "exit", "export", "false", "fc", "fg", "for", "getopts", "hash", "if", "jobs", "kill", "local", "printf",
-    "pwd", "read", "readonly", "return", "set", "shift", "test", "time", "times", "trap", "true", "type",
-    "ulimit", "umask", "unalias", "unset", "until", "wait", "while", "source",
+const BUILT_IN: [&str; 56] = [
+    ".", ":", "[", "[[", "builtin", "chdir", "declare", "enable", "function", "let", "pushd", "shopt",
+    "typeset", "alias", "bg", "break", "case", "cd", "command", "continue", "echo", "eval", "exec", "exit",
+    "export", "false", "fc", "fg", "for", "getopts", "hash", "if", "jobs", "kill", "local", "printf", "pwd",
+    "read", "readonly", "return", "set", "shift", "test", "time", "times", "trap", "true", "type", "ulimit",
+    "umask", "unalias", "unset", "until", "wait", "while", "source",
 ];
 
 /// A program that is missing.
@@ -37,7 +38,7 @@ impl Missing {
         }
     }
 
-    /// What is wrong with it, after its name.
+    /// The reason, after its name.
     #[must_use]
     pub fn why(&self) -> &'static str {
         match self {
@@ -58,13 +59,18 @@ pub fn program_of(line: &str) -> Option<&str> {
 }
 
 /// The program of a line if it is missing. A relative path begins at `directory`, and is not looked at without one; a name
-/// is searched in `path`, a value of `PATH`.
+/// is searched in `path`, a value of `PATH`. A relative directory in that begins at `directory`, too.
 #[must_use]
 pub fn missing_program(line: &str, directory: Option<&Path>, path: &OsStr) -> Option<Missing> {
     let word = program_of(line)?;
     if !word.contains('/') {
-        let is_special = word.starts_with('~');
-        return (!is_special && found_in(word, path).is_none()).then(|| Missing::NotInPath(word.to_owned()));
+        let places = std::env::split_paths(path).map(|place| match directory {
+            Some(directory) => Some(directory.join(place)),
+            None => place.is_absolute().then_some(place),
+        });
+        let places: Vec<PathBuf> = places.collect::<Option<_>>()?;
+        let is_here = word.starts_with('~') || places.iter().any(|place| is_executable(&place.join(word)));
+        return (!is_here).then(|| Missing::NotInPath(word.to_owned()));
     }
     let file = file_of(word, directory)?;
     match (is_executable(&file), file.exists()) {
@@ -130,5 +136,11 @@ mod tests {
         ] {
             assert_eq!(missing_program(line, at, path), missing, "{line:?}");
         }
+        // The worktree of a step is not known here, and without a PATH the shell has one of its own.
+        for path in ["tools/bin:/usr/bin", "/usr/bin:", ""] {
+            assert_eq!(missing_program("no-such-program", None, OsStr::new(path)), None, "{path:?}");
+        }
+        let missing = missing_program("no-such-program", Some(top), OsStr::new("tools/bin"));
+        assert_eq!(missing, Some(Missing::NotInPath("no-such-program".into())));
     }
 }
