@@ -64,7 +64,7 @@ pub fn waiting(repo: &Repo, known: &mut Known) -> Result<Vec<Asked>, Error> {
 }
 
 /// Counts the open requests of the nodes that these branches drive.
-pub fn asked_by(repo: &Repo, drivers: &[&BranchName]) -> Result<usize, Error> {
+pub fn asked_by(repo: &Repo, drivers: &[BranchName]) -> Result<usize, Error> {
     let names: Vec<String> = drivers.iter().map(ToString::to_string).collect();
     let mut aliases = HashMap::<&str, Vec<&str>>::new();
     for (run, alias) in names.iter().filter_map(|name| name.rsplit_once('/')) {

@@ -23,11 +23,11 @@ use crate::runner::survey::{Branch, Question, Survey, Verdict, survey};
 use super::app::Process;
 use super::error::Error;
 use super::run::survey_options;
-use super::view::branch::{Act, BranchView};
+use super::view::branch::{Act, BranchView, WAITS};
 use super::view::deferred::deferred;
 use super::view::driven::DrivenView;
 use super::view::row::row;
-use super::{approvals, missing, settings, workspace};
+use super::{missing, settings, workspace};
 
 /// The most commits on top of a state that are searched for it.
 const COVER: usize = 100;
@@ -61,8 +61,12 @@ impl Filter {
     }
 
     fn admits(&self, row: &BranchView) -> bool {
+        self.admits_as(row, row.label())
+    }
+
+    fn admits_as(&self, row: &BranchView, label: &str) -> bool {
         let state = row.state.as_deref().is_some_and(|state| self.states.is_match(state));
-        let kind = self.kinds.iter().any(|kind| *kind == row.label());
+        let kind = self.kinds.iter().any(|kind| kind == label);
         (self.states.is_empty() || state) && (self.kinds.is_empty() || kind)
     }
 }
@@ -78,7 +82,9 @@ pub struct Seen {
     pub empty: bool,
     /// The number of workspaces.
     pub workspaces: usize,
-    /// The number of requests for approval that wait while the turns of their nodes are live. The branches are `working`.
+    /// The drivers of live turns, also if branches that wait were asked for: a node may ask during its turn.
+    pub turns: Vec<BranchName>,
+    /// The number of open requests of these turns, if they were asked for.
     pub asking: usize,
     /// The flow runs whose drivers are among the branches, if they were asked for.
     pub runs: Vec<DrivenView>,
@@ -102,7 +108,6 @@ pub fn look(repo: &Repo, authority: &Authority, query: &Query, now: i64) -> Resu
     let unsigned = trust::unsigned_stalls(repo, &query.options.trust, &branches);
     let slots: HashMap<&BranchName, CommitId> =
         slots.iter().filter_map(|tip| Some((&tip.branch, tip.target.clone().ok()?))).collect();
-    let mut turns = Vec::new();
     for branch in &branches {
         if !query.options.selection.admits(&branch.name) {
             continue;
@@ -132,14 +137,14 @@ pub fn look(repo: &Repo, authority: &Authority, query: &Query, now: i64) -> Resu
             };
             row.waited_for(deferred(repo, *slot, stuck));
         }
-        if row.label() == "working" && row.origin.as_deref() == Some(TURN) {
-            turns.push(&branch.name);
+        let is_meant = query.filter.admits(&row) || query.filter.admits_as(&row, WAITS);
+        if is_meant && row.label() == "working" && row.origin.as_deref() == Some(TURN) {
+            seen.turns.push(branch.name.clone());
         }
         if query.filter.admits(&row) {
             seen.rows.push(row);
         }
     }
-    seen.asking = approvals::asked_by(repo, &turns)?;
     // One branch can be searched in a moment, all of them cannot.
     if let [row] = seen.rows.as_mut_slice()
         && row.kind == "unmanaged"

@@ -141,7 +141,7 @@ fn finds_delivery(slot: &Line, head: &Line) -> bool {
         .any(|line| delivers(&line.message, &event))
 }
 
-/// What the contract says about a slot and a HEAD.
+/// The ruling of the contract on a slot and a HEAD.
 fn ruled(slot: &Line, head: &Line, delivered: bool) -> Rc<Ruling> {
     let key = (slot.id, head.id, delivered);
     if let Some(known) = RULED.with_borrow(|all| all.get(&key).cloned()) {

@@ -155,6 +155,13 @@ fn an_answer_reaches_a_turn_that_waits() {
         assert!(err(&seen).contains("1 request during a turn: `aynig orch approvals`"), "{}", err(&seen));
         seen.status.code()
     };
+    let rests = graph.repo.aynig(["status", "--state", "other", "--exit-code"]);
+    assert_eq!(
+        (rests.status.code(), err(&rests).contains("during a turn")),
+        (Some(0), false),
+        "{}",
+        err(&rests)
+    );
     assert_eq!((exit_code(&["--waiting"]), exit_code(&["--all"])), (Some(11), Some(11)));
     graph.ok(&["approve", &id]);
     assert!(runner.wait().expect("it ends").success());

@@ -11,6 +11,7 @@ use std::collections::HashSet;
 use aynig::clock;
 use aynig::git::Repo;
 use aynig::ops::app::{App, Process};
+use aynig::ops::approvals::asked_by;
 use aynig::ops::authority;
 use aynig::ops::error::Error;
 use aynig::ops::flows::{self, driven};
@@ -130,6 +131,7 @@ fn subject(
 fn looked(repo: &Repo, authority: &Authority, subject: &Subject) -> Result<Seen, Error> {
     let query = &subject.query;
     let mut seen = look(repo, authority, query, clock::wall_seconds())?;
+    seen.asking = asked_by(repo, &seen.turns)?;
     let asked_for = query.one.is_some() || query.named || !query.filter.states.is_empty();
     if !asked_for && !subject.json {
         // Without them the drivers are shown.
