@@ -354,6 +354,44 @@ fn a_ledger_that_cannot_be_reached_stops_no_rollback_and_hears_of_it_later() {
     assert_whole(&repo, run);
 }
 
+/// CONTRACT 15.19
+#[cfg(debug_assertions)]
+#[test]
+fn a_rollback_that_was_not_heard_is_heard_beside_a_change_that_was_cut_off() {
+    for (verb, point) in [
+        ("rollback", "rollback-noted"),
+        ("rollback", "rollback-moved"),
+        ("rollback", "rollback-done"),
+        ("remove", "removal-noted"),
+        ("remove", "removal-recorded"),
+    ] {
+        let what = format!("{verb}, {point}");
+        let (hub, repo, run) = field_with_hub();
+        let (made, other) = (made_in(&repo, run, "flow"), made_in(&repo, run, "other"));
+        let away = hub.path.with_file_name("away");
+        fs::rename(&hub.path, &away).expect("moved");
+        made.sh(&repo, "echo first >README");
+        repo.workspace_ok(["rollback", &made.handle]);
+        made.sh(&repo, "echo second >README");
+        let apply = (verb == "remove").then_some("--apply");
+        let arguments: Vec<&str> = [verb, &made.handle].into_iter().chain(apply).collect();
+        killed(&repo, &arguments, point);
+        fs::rename(&away, &hub.path).expect("moved");
+        repo.workspace_ok(["snapshot", &other.handle]);
+        let last = if verb == "rollback" { "rolled_back" } else { "removed" };
+        assert_eq!(words(&repo, run), ["prepared", "prepared", "rolled_back", last], "{what}");
+        let (ledger, known) = (format!("refs/aynig/runs/{run}"), known(&repo, run)["flow"].clone());
+        assert_eq!(hub.head(&ledger), repo.head(&ledger), "{what}");
+        assert_eq!(known["generation"], 1 + u32::from(verb == "rollback"), "{what}");
+        if verb != "remove" {
+            assert_eq!(known["headSha"], repo.head(&made.branch).as_str(), "{what}");
+        }
+        let saved = repo.git(["log", "--all", "--format=%H", "--diff-filter=M", "--", "README"]);
+        assert_eq!(saved.lines().count(), 2, "{what}: both texts are in a commit");
+        assert_whole(&repo, run);
+    }
+}
+
 /// CONTRACT 17.11
 #[test]
 fn the_files_of_a_deleted_run_stay_while_it_has_workspaces_here() {
