@@ -6,6 +6,8 @@
 use crate::contract::alike::{nearest, nearest_command};
 use crate::contract::ids::{BranchName, CommitId, RemoteName, StateName};
 use crate::git::Repo;
+use crate::ledger::{Tip, runs};
+use crate::model::run::RunKind;
 use crate::runner::authority::Authority;
 use crate::words::{NO_COMMIT, shell_quote};
 
@@ -76,6 +78,9 @@ pub fn missing(repo: &Repo, authority: &Authority, branch: &BranchName, want: Pu
         ),
     };
     let mut error = Error::new(Kind::NotFound, format!("there is no branch {branch} {place}"));
+    if let Some(words) = run_of_name(repo, &branch.to_string()) {
+        return error.hint(words);
+    }
     let short = shortened(branch, remote);
     if short != branch.to_string() && names.contains(&short) {
         return error.hint(format!("name it without what is before it: `--branch {}`", shell_quote(&short)));
@@ -110,6 +115,18 @@ pub fn missing(repo: &Repo, authority: &Authority, branch: &BranchName, want: Pu
         None if tips.is_empty() => error.hint(NO_COMMIT),
         None => error.hint("`git branch` lists the branches there are"),
     }
+}
+
+/// Returns the words about the run with this slug or id. Its branches have longer names.
+fn run_of_name(repo: &Repo, name: &str) -> Option<String> {
+    let (id, head) = runs::find(repo, name)
+        .ok()
+        .and_then(|run| runs::all(repo).ok()?.into_iter().find(|(id, _)| *id == run))?;
+    let run = Tip::read_run(repo, id, head).ok()?.state.run;
+    let group = if run.kind == RunKind::Flow { "flow" } else { "orch" };
+    let slug = run.slug.as_str();
+    name.starts_with(slug)
+        .then(|| format!("{slug} is a run: `aynig {group} show {slug}` shows what it waits for"))
 }
 
 /// Returns the branches of remotes that were probably meant, and the remotes that nothing was fetched from yet.

@@ -174,6 +174,8 @@ fn who_commits_and_whether_signing_works() {
 fn what_is_to_be_ignored() {
     let repo = healthy();
     repo.write(".gitignore", ".aynig/logs/\n");
+    fine(&repo.doctor(0), "ignored");
+    repo.write(".worktrees/mine.txt", "not made by a runner\n");
     told(&repo.doctor(0), "ignored", "warning", "does not ignore .worktrees/", "aynig init");
     fs::remove_dir_all(repo.path.join(".aynig/logs")).ok();
     std::os::unix::fs::symlink("/tmp", repo.path.join(".aynig/logs")).expect("a link");

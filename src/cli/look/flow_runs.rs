@@ -20,11 +20,15 @@ use serde_json::json;
 use crate::cli::args::{FlowList, FlowOne};
 use crate::cli::exit::Exit;
 use crate::cli::ui;
+use crate::cli::ui::columns;
 use crate::cli::ui::signals;
 use crate::cli::ui::{BAD, CALL, CARE, FAINT, GOOD, STRONG, styled, warn};
 
 /// The most characters of a sentence in a line.
 const WORDS: usize = 200;
+
+/// The fewest columns of the words in a list.
+const LEAST: usize = 20;
 
 impl From<End> for Exit {
     fn from(end: End) -> Self {
@@ -108,19 +112,28 @@ fn step_of(one: &Listed) -> &str {
     one.current_step.as_deref().unwrap_or("-")
 }
 
-/// A run of the list: slug, verdict or place, age, step, label, and what it waits for.
+/// A run of the list: slug, verdict or place, age, step, label, and what it waits for. On a terminal that is cut.
 fn row(one: &Listed, widths: &Widths) -> String {
     let word = one.word();
     let Widths { slug, age, step } = *widths;
+    let label = ui::sanitize(&one.label);
     let asks = matches!(word, "gate" | "paused" | "stuck" | "parked") || !one.unable.is_empty();
-    let words = if asks { format!("  {}", styled(CALL, ui::sanitize(&one.words))) } else { String::new() };
+    let words = ui::sanitize(&one.words);
+    let words = match ui::room() {
+        _ if !asks => String::new(),
+        None => words,
+        Some(room) => {
+            let before = slug + 2 + 9 + 2 + age + 2 + step + 2 + columns::width(&label) + 2;
+            columns::cut(&words, room.columns.saturating_sub(before).max(LEAST))
+        }
+    };
+    let words = if words.is_empty() { words } else { format!("  {}", styled(CALL, words)) };
     let line = format!(
-        "{}  {}  {:>age$}  {:step$}  {}{words}",
+        "{}  {}  {:>age$}  {:step$}  {label}{words}",
         styled(STRONG, format!("{:slug$}", one.slug)),
         styled(style(word), format!("{word:9}")),
         clock::span_in_short(one.age),
         ui::sanitize(step_of(one)),
-        ui::sanitize(&one.label),
     );
     line.trim_end().to_owned()
 }

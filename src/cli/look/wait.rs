@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use aynig::ops::app::App;
+use aynig::ops::authority;
 use aynig::ops::error::Error;
 use aynig::ops::patience::Patience;
 use aynig::ops::view::branch::BranchView;
@@ -28,6 +29,10 @@ pub(crate) fn run(app: &App, arguments: &Arguments) -> Result<Exit, Error> {
     let limit = arguments.timeout.map(Duration::from_secs);
     let mut patience = Patience::of(&repo, &authority, limit, ui::warn, ui::remark);
     let mut wait = Wait::begin(&repo, &authority, &app.process, &named, &arguments.state)?;
+    // A copy of a remote's branch stays as it is: nobody here works on it.
+    if let Some(unset) = authority::unset(&repo, &authority) {
+        ui::warn(&unset.warning().to_string());
+    }
     let mut shown = Progress::begin(&wait);
     while !wait.is_over() && patience.changes.next(None) {
         let Some(moved) = patience.answer(wait.look())? else { continue };

@@ -79,7 +79,7 @@ const NEXT: [&str; 9] = [
     "  aynig set-state --branch hello --state example --body 'Say hello.'",
     "  aynig run",
     "",
-    "What it did: `aynig log hello`, `git show hello`, `aynig logs --branch hello`.",
+    "What it did: `aynig log hello`, `git show hello`, `aynig logs hello`.",
 ];
 
 /// Writes a file unless the path exists. Returns whether it was written.

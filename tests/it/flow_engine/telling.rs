@@ -158,6 +158,13 @@ fn a_step_that_no_host_can_do_says_why_in_the_list_and_an_empty_label_is_none() 
         list.contains("test  no host can do write: ") && list.contains("this host has no provider scripted"),
         "{list}"
     );
+    let shows = format!("{0} is a run: `aynig flow show {0}`", run.slug);
+    for verb in ["answer", "log", "status", "cancel"] {
+        assert_refused(&repo.aynig([verb, &run.slug]), 1, &["there is no branch", &shows]);
+    }
+    let (shown, _) = repo.in_terminal((24, 80), &[("NO_COLOR", "1")], &["flow", "list"]).finish();
+    let row = shown.lines().find(|line| line.contains(&run.slug)).expect("a row").trim_end();
+    assert!(row.contains("  no host can") && row.ends_with('…') && row.chars().count() <= 80, "{shown}");
     let listed = json(&repo.aynig_ok(["flow", "list", "--json"]))["runs"][0].clone();
     assert_eq!((&listed["place"], &listed["label"]), (&"stuck".into(), &"test".into()));
     assert!(listed["notBefore"].is_string() && listed["since"].is_string(), "{listed}");

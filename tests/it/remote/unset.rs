@@ -25,6 +25,15 @@ fn a_clone_that_needs_a_remote_is_told_the_line_to_type() {
     assert!(err(&clone.aynig_ok(["run"])).contains(LINE) && !err(&clone.aynig_ok(["run"])).contains(LINE));
     let summary = json(&clone.aynig_ok(["run", "--json"]));
     assert_eq!(summary["warnings"][0]["code"], "remoteNotSet", "{summary:#}");
+    clone.git(["branch", "task", "origin/task"]);
+    let waited = clone.aynig(["wait", "task", "--timeout", "0"]);
+    assert_eq!(
+        (waited.status.code(), err(&waited).matches(LINE).count()),
+        (Some(124), 1),
+        "{}",
+        told(&waited)
+    );
+    clone.git(["branch", "-D", "task"]);
     let doctor = out(&clone.aynig(["doctor"]));
     assert!(doctor.contains(&format!("next: {LINE}")), "{doctor}");
     forget().expect("it was reported");

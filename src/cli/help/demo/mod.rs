@@ -90,7 +90,7 @@ fn branches(process: &Process, asked: Option<&Path>) -> Result<Exit, Error> {
         ("git log --graph --oneline --all", "every transition is a commit"),
         ("aynig status --all", "where each branch stands"),
         ("aynig log feature/count", "the branch that failed once"),
-        ("aynig logs --branch feature/count", "what its last command printed"),
+        ("aynig logs feature/count", "what its last command printed"),
         ("cat .aynig/command/stalled", "how it found its way back"),
         ("git diff main feature/count", "what came of it"),
         ("aynig demo --flow", "the same for an agent, with tests, a planner and your approval"),
