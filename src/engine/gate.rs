@@ -30,7 +30,7 @@ use super::control::Reply;
 use super::driver::{Driver, MOST_READ, RUN_KEY, gate_at};
 use super::question::{
     APPROVERS, CHANGES, EVIDENCE, Given, HEAD, KEY, NUMBER, Now, Pushed, REQUIRED, Weighed, closes, newest,
-    request, weigh,
+    outdated, request, weigh,
 };
 use super::record::{self, Recorder, Role};
 use super::signed::{Found, fingerprint};
@@ -144,8 +144,10 @@ impl Engine<'_> {
         attempt: &Attempt,
     ) -> Result<Ended, Refusal> {
         let before = ledger.tip().state.clone();
-        let commands = closes(&before, step, number, now()?);
-        let mut conclusion = Conclusion { commands, ..Conclusion::default() };
+        let mut conclusion = match self.outdated(ledger, number)? {
+            Some(again) => again,
+            None => Conclusion { commands: closes(&before, step, number, now()?), ..Conclusion::default() },
+        };
         let pushed = self.pushed(attempt)?;
         if let Some(pushed) = pushed.filter(|_| conclusion.commands.is_empty()) {
             conclusion = self.taken(ledger, number, &pushed)?;
@@ -155,6 +157,26 @@ impl Engine<'_> {
             tracing::warn!(refusal.message, "the files of a gate are incomplete");
         }
         Ok(Ended::Declared(next))
+    }
+
+    /// The question anew, if it was approved for work that moved since.
+    fn outdated(&self, ledger: &Ledger<'_>, number: u64) -> Result<Option<Conclusion>, Refusal> {
+        let state = &ledger.tip().state;
+        let Some(approval) = request(state, number) else { return Ok(None) };
+        // The branch may lack work that the ledger has: then the next step does not begin at all.
+        let known = state.workspaces.values().find(|one| one.name.to_string() == FLOW);
+        let heads = [self.work_head(ledger)?, known.map(|known| known.head_sha.clone())];
+        let Some((mut again, why)) = outdated(&state.run.slug, approval, heads) else { return Ok(None) };
+        self.note_changes(state, &mut again);
+        (self.tell)(&why);
+        Ok(Some(Conclusion { commands: vec![again], note: Some(why), ..Conclusion::default() }))
+    }
+
+    /// Adds to a question what its commit has changed.
+    fn note_changes(&self, state: &State, question: &mut Command) {
+        let Command::Ask { tool: Tool { args, .. }, .. } = question else { return };
+        let changes = self.changes(state, args.get(HEAD).and_then(Value::as_str));
+        args.insert(CHANGES.to_owned(), changes);
     }
 
     /// Writes down what a gate asks, for the record on this host.
@@ -312,11 +334,7 @@ impl Engine<'_> {
         let now = Now { head, tree: self.tree_asked(approval), at: now()? };
         let mut weighed = weigh(&state.run.slug, approval, given, now)?;
         if let Weighed::Moved(commands, _) = &mut weighed {
-            for command in commands {
-                let Command::Ask { tool: Tool { args, .. }, .. } = command else { continue };
-                let changes = self.changes(state, args.get(HEAD).and_then(Value::as_str));
-                args.insert(CHANGES.to_owned(), changes);
-            }
+            commands.iter_mut().for_each(|command| self.note_changes(state, command));
         }
         Ok(weighed)
     }

@@ -218,20 +218,48 @@ pub(super) fn weigh(slug: &Slug, approval: &Approval, given: &Given, now: Now) -
         .hint(format!("`aynig flow approve {slug}` or `aynig flow reject {slug}` answers what is there now"));
     let reason = Some(format!("the work moved to {head}"));
     let over = Resolution { status: Answer::Withdrawn, modified_args: None, reason };
+    let again = asks_again(approval, head);
+    Ok(Weighed::Moved(vec![Command::Answer { approval: approval_id, resolution: over }, again], refusal))
+}
+
+/// The same question about the commit `head`.
+fn asks_again(approval: &Approval, head: String) -> Command {
     let mut tool = Tool::new("", approval.tool.name.clone(), approval.tool.args.clone());
     tool.args.insert(HEAD.to_owned(), head.into());
     // Work that moved back is asked about anew: the same question is never made twice.
     let before = tool.args.get(ASKED).and_then(Value::as_u64).unwrap_or(0);
     tool.args.insert(ASKED.to_owned(), (before + 1).into());
-    let again = Command::Ask {
+    Command::Ask {
         node: approval.node_id,
         tool,
         context: approval.context.clone(),
         expires_at: approval.expires_at,
         heard: Vec::new(),
         turn: None,
-    };
-    Ok(Weighed::Moved(vec![Command::Answer { approval: approval_id, resolution: over }, again], refusal))
+    }
+}
+
+/// The question anew, with why, if the approved commit is no head of the work any more. A rollback after an approval
+/// leaves the ledger's answer as it is, and what follows must not run on other work.
+pub(super) fn outdated(
+    slug: &Slug,
+    approval: &Approval,
+    heads: [Option<String>; 2],
+) -> Option<(Command, String)> {
+    let status = approval.resolution.as_ref()?.status;
+    let asked = approval.tool.args.get(HEAD).and_then(Value::as_str)?;
+    if !matches!(status, Answer::Approved | Answer::Modified)
+        || heads.iter().flatten().any(|head| head == asked)
+    {
+        return None;
+    }
+    let head = heads.into_iter().flatten().next()?;
+    let why = format!(
+        "{} was approved, and the work of run {slug} is at {} by now; the gate asks anew",
+        short(asked),
+        short(&head)
+    );
+    Some((asks_again(approval, head), why))
 }
 
 /// Refuses an answer about another commit than the one that the question is about.

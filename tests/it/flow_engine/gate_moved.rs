@@ -101,3 +101,34 @@ fn a_gate_is_answered_after_a_rollback_and_its_undo_in_each_order() {
         );
     }
 }
+
+/// CONTRACT 20.24, 20.29
+#[test]
+fn an_approval_counts_for_the_approved_work_alone() {
+    let orders: [(&[&str], bool); 3] = [
+        (&["approve", "rollback", "resume"], true),
+        (&["pause", "approve", "rollback", "resume"], true),
+        (&["approve", "rollback", "undo", "resume"], false),
+    ];
+    for (order, is_asked_again) in orders {
+        let repo = Repo::new();
+        let run = worked(&repo);
+        for word in order {
+            match *word {
+                "undo" => drop(repo.aynig_ok(["flow", "rollback", &run.slug, "--undo"])),
+                verb => drop(repo.aynig_ok(["flow", verb, &run.slug])),
+            }
+        }
+        let told = told(&repo.aynig_ok(["run", "--drain"]));
+        let done = ["work completed ask", "ask gate_approved last", "last completed STOP"];
+        if is_asked_again {
+            assert_eq!(steps(&repo, &run), ["work completed ask", "ask"], "{order:?}: {told}");
+            assert!(told.contains("the gate asks anew"), "{order:?}: {told}");
+            let shown = json(&repo.aynig_ok(["flow", "show", &run.slug, "--json"]));
+            assert_eq!(shown["place"], "gate", "{order:?}: {shown}");
+            repo.aynig_ok(["flow", "approve", &run.slug]);
+            repo.aynig_ok(["run", "--drain"]);
+        }
+        assert_eq!(steps(&repo, &run), done, "{order:?}: {told}");
+    }
+}

@@ -199,6 +199,9 @@ fn work_that_a_person_set_back_and_recorded_is_where_the_next_step_begins() {
     repo.aynig_ok(["flow", "approve", &run.slug]);
     repo.git(["-C", run.worktree.to_str().expect("UTF-8"), "reset", "-q", "--hard", "HEAD~1"]);
     repo.aynig_ok(["workspace", "snapshot", &run.slug]);
+    let words = told(&repo.aynig_ok(["run", "--drain"]));
+    assert!(words.contains("the gate asks anew"), "other work was approved: {words}");
+    repo.aynig_ok(["flow", "approve", &run.slug]);
     repo.aynig_ok(["run", "--drain"]);
     assert_eq!(repo.git(["show", &format!("{}:work", run.work)]), "two");
 }
