@@ -175,6 +175,8 @@ points! {
     PublishProposed = "publish-proposed",
     /// The worktree of a half-made workspace is removed again; its branch is not.
     WorkspaceUnmade = "workspace-unmade",
+    /// A checkout has the files and the index of what is to be landed; its branch has not moved.
+    CheckoutCarried = "checkout-carried",
     /// The worktree of a dead runner is about to be rescued.
     AbandonedHeld = "abandoned-held",
 }

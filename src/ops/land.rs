@@ -1,12 +1,13 @@
 //! Landing: puts the result of a branch on another one as a single clean commit.
 //!
-//! Invariant: the target moves by one compare-and-swap from the very commit that was merged into, and nothing
-//! else is written before. Its checkout is updated only if it is clean; no changes of a user are overwritten
-//! (CONTRACT.md §14).
+//! Invariant: the target moves by one compare-and-swap from the very commit that was merged into. Its checkout is
+//! updated just before, and only if it is clean; no changes of a user are overwritten (CONTRACT.md §14).
+
+mod moves;
 
 use std::path::PathBuf;
 
-use bstr::{BString, ByteSlice};
+use bstr::BString;
 
 use crate::clock;
 use crate::contract::head::Head;
@@ -17,11 +18,9 @@ use crate::contract::parking::{Parking, parking};
 pub use crate::contract::squash::Said;
 use crate::contract::squash::{merge_draft, squash_draft};
 use crate::contract::waits_for::WaitsFor;
+use crate::git::Repo;
 use crate::git::objects::commits::{NewCommit, Stored};
 use crate::git::objects::merge::{Merge, MergeError};
-use crate::git::remote::Move;
-use crate::git::worktrees::carry::Stuck;
-use crate::git::{Checkout, Repo, Swap};
 use crate::runner::authority::Authority;
 use crate::runner::options::Trust;
 use crate::runner::survey::resolve::Resolver;
@@ -186,6 +185,8 @@ pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Lan
         }
         _ => error,
     })?;
+    // Whoever lands there next sees what this has made.
+    let _turn = moves::turn(repo, authority, &into)?;
     let onto = Side::look(repo, authority, &into)?;
     let is_over = from.check_free(repo, authority)?;
     onto.check_free(repo, authority)?;
@@ -211,7 +212,7 @@ pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Lan
     for side in [&from, &onto] {
         side.check_signed(repo, request.accept_unsigned)?;
     }
-    let checkout = if authority.source().is_none() { checkout(repo, &onto, tree)? } else { None };
+    let checkout = moves::checkout(repo, authority, &onto, tree)?;
     let workspace = workspace(repo, &from.name);
     let label = run.as_ref().map(|(state, _)| state.run.label.clone());
     let draft = draft(repo, request, &onto, &from, label)?;
@@ -227,7 +228,7 @@ pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Lan
     let commit = repo
         .write_commit(&new)
         .map_err(|error| Error::because(&format!("write a commit for {into}"), &error))?;
-    move_target(repo, authority, &onto, commit, checkout.as_ref())?;
+    moves::move_target(repo, authority, &onto, commit, checkout.as_ref())?;
     let is_open = !open.is_empty();
     warnings.extend(open);
     warnings.extend(remarks(repo, &from, &onto, is_over));
@@ -342,86 +343,6 @@ fn encoded(draft: &Draft, request: &Request) -> Result<(BString, Vec<String>), E
             Ok((message, vec![warning]))
         }
     }
-}
-
-/// The checkout to update, after checking that this is possible.
-fn checkout(repo: &Repo, onto: &Side, tree: CommitId) -> Result<Option<Checkout>, Error> {
-    let name = &onto.name;
-    let all = repo
-        .checkouts_of(name)
-        .map_err(|error| Error::because(&format!("find out where {name} is checked out"), &error))?;
-    let mut all = all.into_iter();
-    let Some(checkout) = all.next() else { return Ok(None) };
-    let place = checkout.path.display().to_string();
-    let quoted = shell_quote(&place);
-    let refuse =
-        |why: String| Error::setup(format!("{name} is checked out in {place}, {why}; nothing was changed"));
-    if let Some(other) = all.next() {
-        return Err(refuse(format!("and in {}", other.path.display()))
-            .hint(format!("leave one of them: `git -C {quoted} switch --detach`")));
-    }
-    match repo.try_carry(&checkout, onto.head.id, tree) {
-        Ok(()) => Ok(Some(checkout)),
-        Err(Stuck::InProgress) => {
-            Err(refuse("where a rebase or a bisect of it is under way".to_owned())
-                .hint("conclude that first"))
-        }
-        Err(Stuck::Unconcluded(unconcluded)) => {
-            Err(refuse(format!("where {} is not concluded", unconcluded.what)).hint(format!(
-                "conclude it with `{}`, or take it back with `{}`",
-                unconcluded.conclude, unconcluded.abort
-            )))
-        }
-        Err(Stuck::Changed) => Err(refuse("where files differ from what is committed".to_owned())
-            .hint(format!("commit them, or put them aside: `git -C {quoted} stash`; then land again"))),
-        Err(Stuck::Refused(error)) => Err(refuse(format!("which cannot go along: {}", error_chain(&error)))
-            .hint("move what is in the way elsewhere, then land again")),
-    }
-}
-
-/// Moves the target by compare-and-swap, then its checkout.
-fn move_target(
-    repo: &Repo,
-    authority: &Authority,
-    onto: &Side,
-    new: CommitId,
-    checkout: Option<&Checkout>,
-) -> Result<(), Error> {
-    let (name, old) = (&onto.name, onto.head.id);
-    let log = "aynig: land";
-    match authority.swap(repo, Move { branch: name.clone(), expected: old, new, within: None }, log)? {
-        Swap::Won => {}
-        Swap::Lost { .. } => {
-            let message = format!("{name} moved meanwhile; nothing was changed");
-            return Err(Error::new(Kind::Conflict, message).hint("the same again lands on what it is now"));
-        }
-    }
-    let Some(checkout) = checkout else { return Ok(()) };
-    let Err(error) = repo.carry(&checkout.place, old, new) else { return Ok(()) };
-    // A file in the checkout was changed just now, and stays as it is.
-    let why = error_chain(&error);
-    let place = checkout.path.display();
-    match repo.swap(name.full_ref().as_bstr(), Some(new), old, "aynig: land taken back") {
-        Ok(Swap::Won) => Err(Error::failed(format!(
-            "the checkout in {place} did not go along, so {name} was set back; nothing was changed: {why}"
-        ))
-        .hint("the same again, once nobody works there")),
-        Ok(Swap::Lost { .. }) | Err(_) => Err(Error::failed(format!(
-            "{name} was moved to {}, and the checkout in {place} did not go along: {why}",
-            new.short()
-        ))
-        .hint(bring_along(&place.to_string(), old, name))),
-    }
-}
-
-/// How the user brings a checkout along whose branch has moved. Git looks after changes in it: the first command tells
-/// git what the files are based on and changes none, and the second one refuses to write over a change.
-fn bring_along(place: &str, old: CommitId, name: &BranchName) -> String {
-    let (place, name) = (shell_quote(place), shell_quote(name));
-    let old = old.short();
-    format!(
-        "bring its files along: `git -C {place} switch --detach {old}`, then `git -C {place} switch {name}`"
-    )
 }
 
 /// What the branch waits for.

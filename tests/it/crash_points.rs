@@ -124,6 +124,8 @@ fn cases(point: Point) -> Vec<Case> {
         Point::RemovalUnbranched | Point::RemovalRecorded => vec![],
         // See `publish::crashes`.
         Point::PublishNoted | Point::PublishPushed | Point::PublishProposed => vec![],
+        // A step lands nothing on another branch: see `land_meanwhile`.
+        Point::CheckoutCarried => vec![],
         // This needs work that cannot be saved: see `kept`.
         Point::KeptDetached => vec![],
         // The lease is an unreferenced object; the next runner claims normally.

@@ -69,6 +69,7 @@ mod json;
 mod judge;
 mod kept;
 mod land;
+mod land_meanwhile;
 mod lease;
 mod lease_length;
 mod ledger;

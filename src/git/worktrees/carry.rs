@@ -1,8 +1,9 @@
 //! Updates a clean checkout of a branch when the branch is moved from outside.
 //!
 //! Invariant: a modified, untracked or ignored file is never overwritten. Git's two-way merge
-//! refuses to, first in a trial before the branch is moved; it would overwrite ignored files, which
-//! are checked here.
+//! refuses to, first in a trial that changes nothing; it would overwrite ignored files, which are
+//! checked here. An entry of the index that is already as wanted stays, so the same again changes
+//! nothing, and finishes what was cut off.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -40,6 +41,20 @@ pub(crate) enum Uncarried {
     Git(#[from] ProcessError),
 }
 
+/// What git says if it refused before it wrote anything.
+const REFUSALS: [&str; 4] = ["Cannot merge", "overwritten by", "index.lock", "lose untracked files"];
+
+impl Uncarried {
+    /// Whether it is known that no file was written.
+    pub(crate) fn changed_nothing(&self) -> bool {
+        match self {
+            Self::InTheWay(_) => true,
+            Self::Git(ProcessError::Failed { said, .. }) => REFUSALS.iter().any(|why| said.contains(why)),
+            Self::Git(_) => false,
+        }
+    }
+}
+
 impl Repo {
     /// All checkouts that are on `branch`, or will return to it.
     pub(crate) fn checkouts_of(&self, branch: &BranchName) -> Result<Vec<Checkout>, WorktreeError> {
@@ -48,7 +63,8 @@ impl Repo {
         Ok(all.filter(|checkout| checkout.branch.as_ref() == Some(branch)).collect())
     }
 
-    /// Checks whether a checkout could move from `old` to `new`, and changes nothing.
+    /// Checks whether a checkout could move from `old` to the tree `new`, and changes nothing. One that has exactly
+    /// this tree already is no obstacle: whoever carried it there was killed before the branch moved.
     pub(crate) fn try_carry(&self, checkout: &Checkout, old: CommitId, new: CommitId) -> Result<(), Stuck> {
         if checkout.place.branch() != checkout.branch {
             return Err(Stuck::InProgress);
@@ -60,7 +76,11 @@ impl Repo {
             .args(["status", "--porcelain", "-z", "--untracked-files=no", "--no-renames"])
             .run()
             .map_err(|error| Stuck::Refused(error.into()))?;
-        if !status.stdout.is_empty() {
+        let lines = || status.stdout.split(|byte| *byte == 0).filter(|line| !line.is_empty());
+        // The second letter is about the file, the first one about the index.
+        let is_staged = |line: &[u8]| line.get(1) == Some(&b' ');
+        let is_carried = || lines().all(is_staged) && self.index_tree(checkout).is_ok_and(|tree| tree == new);
+        if !status.stdout.is_empty() && !is_carried() {
             return Err(Stuck::Changed);
         }
         two_way(&checkout.place, &["--dry-run"], old, new).map_err(Stuck::Refused)
@@ -69,6 +89,40 @@ impl Repo {
     /// Moves the files and the index of a checkout from `old` to `new`.
     pub(crate) fn carry(&self, place: &Workplace, old: CommitId, new: CommitId) -> Result<(), Uncarried> {
         two_way(place, &[], old, new)
+    }
+
+    /// The same, before the branch moves.
+    pub(crate) fn carry_ahead(
+        &self,
+        place: &Workplace,
+        old: CommitId,
+        new: CommitId,
+    ) -> Result<(), Uncarried> {
+        self.carry(place, old, new)?;
+        crate::crashpoint::reach(crate::crashpoint::Point::CheckoutCarried);
+        Ok(())
+    }
+
+    /// Whether the index is at `old` again, for a path where `new` is otherwise: somebody who had read it before wrote
+    /// it back.
+    pub(crate) fn is_behind(
+        &self,
+        place: &Workplace,
+        old: CommitId,
+        new: CommitId,
+    ) -> Result<bool, ProcessError> {
+        let (old, new) = (old.to_string(), new.to_string());
+        let differing = |from: &str| {
+            let found = paths(place, &["diff-index", "--cached", "-z", "--no-renames", "--name-only", from])?;
+            Ok::<BTreeSet<PathBuf>, ProcessError>(found.into_iter().collect())
+        };
+        let from_new = differing(&new)?;
+        if from_new.is_empty() {
+            return Ok(false);
+        }
+        let from_old = differing(&old)?;
+        let moved = paths(place, &["diff-tree", "-r", "-z", "--no-renames", "--name-only", &old, &new])?;
+        Ok(moved.iter().any(|path| from_new.contains(path) && !from_old.contains(path)))
     }
 }
 
@@ -89,14 +143,16 @@ fn two_way(place: &Workplace, more: &[&str], old: CommitId, new: CommitId) -> Re
         .map_err(Uncarried::Git)
 }
 
+/// The paths that git lists with these arguments, which contain `-z`.
+fn paths(place: &Workplace, arguments: &[&str]) -> Result<Vec<PathBuf>, ProcessError> {
+    let listed = Git::inside(&place.path, &place.git_dir).args(arguments).run()?.stdout;
+    let names = listed.split(|byte| *byte == 0).map(|name| name.strip_suffix(b"/").unwrap_or(name));
+    let paths = names.filter(|name| !name.is_empty()).map(|name| PathBuf::from(OsStr::from_bytes(name)));
+    Ok(paths.collect())
+}
+
 /// An untracked file where a file that `new` adds would be written.
 fn in_the_way(place: &Workplace, old: &str, new: &str) -> Result<Option<PathBuf>, ProcessError> {
-    let paths = |arguments: &[&str]| {
-        let listed = Git::inside(&place.path, &place.git_dir).args(arguments).run()?.stdout;
-        let names = listed.split(|byte| *byte == 0).map(|name| name.strip_suffix(b"/").unwrap_or(name));
-        let paths = names.filter(|name| !name.is_empty()).map(|name| PathBuf::from(OsStr::from_bytes(name)));
-        Ok::<_, ProcessError>(paths.collect::<Vec<_>>())
-    };
     // What exists at the path, or is no directory and above it.
     let occupant = |path: PathBuf| {
         let mut ways: Vec<_> = path.ancestors().filter(|way| !way.as_os_str().is_empty()).collect();
@@ -108,11 +164,11 @@ fn in_the_way(place: &Workplace, old: &str, new: &str) -> Result<Option<PathBuf>
         ways.into_iter().find(is_in_the_way).map(std::path::Path::to_owned)
     };
     let added =
-        paths(&["diff-tree", "-r", "-z", "--no-renames", "--name-only", "--diff-filter=A", old, new])?;
+        paths(place, &["diff-tree", "-r", "-z", "--no-renames", "--name-only", "--diff-filter=A", old, new])?;
     let occupied: BTreeSet<PathBuf> = added.into_iter().filter_map(occupant).collect();
     if occupied.is_empty() {
         return Ok(None);
     }
-    let untracked = paths(&["ls-files", "--others", "-z"])?;
+    let untracked = paths(place, &["ls-files", "--others", "-z"])?;
     Ok(untracked.into_iter().find(|file| file.ancestors().any(|way| occupied.contains(way))))
 }
