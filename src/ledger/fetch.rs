@@ -3,10 +3,11 @@
 //! Invariant: a ref below `refs/aynig/runs/` is only ever moved to what the place of its run accepted. A ledger of a
 //! remote that does not decide its run is reported, and left aside.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use bstr::ByteSlice;
+use bstr::{BString, ByteSlice};
 
+use super::archive::archived_ref;
 use super::error::LedgerError;
 use super::place::Place;
 use super::tip::{Tip, ledger_ref};
@@ -14,7 +15,8 @@ use super::{runs, set_back};
 use crate::contract::ids::{CommitId, RemoteName};
 use crate::contract::layout::FETCHED_RUNS;
 use crate::git::Repo;
-use crate::model::ids::RunId;
+use crate::git::remote::QUESTION;
+use crate::model::ids::{RunId, Slug};
 
 /// What a fetch brought.
 #[derive(Debug, Default)]
@@ -36,7 +38,11 @@ pub fn fetch(repo: &Repo, remote: &RemoteName) -> Result<Fetched, LedgerError> {
         if repo.release_dead_locks().is_empty() { Err(error) } else { repo.fetch_ledgers(remote) }
     })?;
     let mut fetched = Fetched::default();
-    for tip in repo.tips(&format!("{FETCHED_RUNS}{remote}/"))? {
+    let tips = repo.tips(&format!("{FETCHED_RUNS}{remote}/"))?;
+    let there: HashSet<RunId> = tips.iter().filter_map(|tip| RunId::parse(&tip.branch.to_string())).collect();
+    let gone = before.iter().filter(|(run, _)| !there.contains(run));
+    follow_deleted(repo, remote, gone.map(|(run, head)| (*run, *head)), &mut fetched)?;
+    for tip in tips {
         // A name that is no id is nobody's ledger.
         let Some(run) = RunId::parse(&tip.branch.to_string()) else { continue };
         let Ok(there) = tip.target else { continue };
@@ -50,6 +56,33 @@ pub fn fetch(repo: &Repo, remote: &RemoteName) -> Result<Fetched, LedgerError> {
     }
     set_back::release(repo, remote, None)?;
     Ok(fetched)
+}
+
+/// Moves the refs here of runs that the remote has in its archive, and nowhere else.
+fn follow_deleted(
+    repo: &Repo,
+    remote: &RemoteName,
+    gone: impl Iterator<Item = (RunId, CommitId)>,
+    fetched: &mut Fetched,
+) -> Result<(), LedgerError> {
+    let decided = |(run, head)| {
+        let known = Tip::read_run(repo, run, head).ok()?.state.run;
+        Place::is_remote(repo, remote, &known.decided_by).then_some((run, known.slug))
+    };
+    let gone: Vec<(RunId, Slug)> = gone.filter_map(decided).collect();
+    if gone.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<BString> = gone.iter().map(|(run, _)| archived_ref(*run).into()).collect();
+    let archived = repo.list_refs(remote, &names, QUESTION)?;
+    let is_deleted = |run: RunId| archived.iter().any(|(name, _)| *name == archived_ref(run));
+    for (run, slug) in gone.iter().filter(|(run, _)| is_deleted(*run)) {
+        match set_back::fetch_run(repo, remote, *run, slug) {
+            Ok(()) => fetched.moved.push(*run),
+            Err(error) => fetched.refused.push((*run, error)),
+        }
+    }
+    Ok(())
 }
 
 /// Moves the ref of a run forward to what `remote` has. Returns whether it moved.

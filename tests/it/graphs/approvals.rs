@@ -188,6 +188,11 @@ fn another_clone_answers() {
     graph.ok(&["chat", "RUN", "a", "go"]);
     let mut runner = super::people::live(&second);
     wait_until("the request is there", || !requests(&graph).is_empty());
+    // A clone that has never looked at runs.
+    let third = super::hosts::host(path, "third", "");
+    let seen = third.aynig(["status", "--waiting", "--exit-code"]);
+    assert_eq!(seen.status.code(), Some(11), "{}", err(&seen));
+    assert!(err(&seen).contains("1 request during a turn: `aynig orch approvals`"), "{}", err(&seen));
     let id = requests(&graph)[0]["id"].as_str().expect("an id").to_owned();
     graph.ok(&["deny", &id, "--reason", "use the other file"]);
     assert!(runner.wait().expect("it ends").success());

@@ -15,6 +15,7 @@ use super::companions::locks;
 use super::writers::clone;
 use super::{Repo, chat, create_with_node, new_run, op, open, run_with_node, writer};
 use crate::scene::told;
+use crate::support::out;
 
 fn slug(run: RunId) -> String {
     run.to_string()[..8].to_owned()
@@ -188,10 +189,13 @@ fn a_deletion_killed_anywhere_happens_once() {
 #[test]
 fn another_clone_follows_and_loses_nothing() {
     let hub = Repo::new();
-    let (one, two) = (clone(&hub), clone(&hub));
+    let [one, two, three] = [(), (), ()].map(|()| clone(&hub));
     let store = open(&one.path);
     let handle = store.handle();
     let (run, node) = run_with_node(&handle, &at_hub());
+    three.git(["config", "aynig.remote", "origin"]);
+    let looks = || out(&three.aynig_ok(["orch", "run", "list"]));
+    assert!(looks().contains(&slug(run)));
     furnish(&hub, run, true);
     two.git(["fetch", "--quiet", "origin", "+refs/aynig/runs/*:refs/aynig/runs/*"]);
     let there = open(&two.path);
@@ -215,6 +219,11 @@ fn another_clone_follows_and_loses_nothing() {
     let left = two.git(["for-each-ref", "--format=%(refname)", "refs/heads", "refs/aynig/runs"]);
     assert_eq!(left, format!("refs/heads/main\nrefs/heads/work/{slug}/flow"), "what is checked out stays");
     assert!(runs::all(&other).expect("refs").is_empty());
+    // A clone that only looks does so, too.
+    for _ in 0..2 {
+        assert_eq!(looks(), "");
+    }
+    assert_eq!(three.head(&archived_ref(run)), archived.ledger.to_string());
 }
 
 /// CONTRACT 16.8

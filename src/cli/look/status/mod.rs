@@ -16,7 +16,7 @@ use aynig::ops::authority;
 use aynig::ops::error::Error;
 use aynig::ops::flows::{self, driven};
 use aynig::ops::run::survey_options;
-use aynig::ops::runs::running;
+use aynig::ops::runs::{running, update};
 use aynig::ops::settings;
 use aynig::ops::settings::{branch_globs, globs};
 use aynig::ops::status::{Filter, Query, Seen, look};
@@ -54,7 +54,7 @@ pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, Error> {
     if let Some(seconds) = arguments.watch {
         return watch::watch(&app.store, &authority, subject, seconds);
     }
-    let seen = looked(&repo, &authority, &subject)?;
+    let seen = looked(&repo, &authority, &subject, Some(&ui::warn))?;
     let asked = (seen.asking > 0).then_some(Standing::Waits);
     let needs = seen.rows.iter().map(BranchView::standing).chain(asked).max().filter(|_| arguments.exit_code);
     let exit = needs.map_or(Exit::Done, Exit::from);
@@ -127,10 +127,22 @@ fn subject(
     Ok(Subject { query, json })
 }
 
-/// Takes one look. Where several branches are shown to people, flow runs take the place of their drivers.
-fn looked(repo: &Repo, authority: &Authority, subject: &Subject) -> Result<Seen, Error> {
+/// Takes one look. Where several branches are shown to people, flow runs take the place of their drivers. With `tell` a
+/// remote that decides is asked for ledgers, too, and hears what went wrong.
+fn looked(
+    repo: &Repo,
+    authority: &Authority,
+    subject: &Subject,
+    tell: Option<&dyn Fn(&str)>,
+) -> Result<Seen, Error> {
     let query = &subject.query;
     let mut seen = look(repo, authority, query, clock::wall_seconds())?;
+    if let Some(tell) = tell
+        && authority.source().is_some()
+        && shows_runs(repo, query, &seen)?
+    {
+        update(repo, authority.source()).iter().for_each(|trouble| tell(trouble));
+    }
     seen.asking = asked_by(repo, &seen.turns)?;
     let asked_for = query.one.is_some() || query.named || !query.filter.states.is_empty();
     if !asked_for && !subject.json {
@@ -138,6 +150,15 @@ fn looked(repo: &Repo, authority: &Authority, subject: &Subject) -> Result<Seen,
         seen.runs = driven(repo, &seen.rows).unwrap_or_default();
     }
     Ok(seen)
+}
+
+/// Whether ledgers say something about what is shown. A branch that is named is judged by its own commits.
+fn shows_runs(repo: &Repo, query: &Query, seen: &Seen) -> Result<bool, Error> {
+    if !seen.turns.is_empty() || query.one.is_some() || query.named {
+        return Ok(!seen.turns.is_empty());
+    }
+    let (_, prefix) = settings::prefixes(repo)?;
+    Ok(seen.rows.iter().any(|row| row.branch.starts_with(&prefix)) || !running(repo)?.is_empty())
 }
 
 /// The branches that are shown as such: neither drivers nor work branches of the runs that are shown.

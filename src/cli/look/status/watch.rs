@@ -134,7 +134,8 @@ impl<'a> Watch<'a> {
 
     /// Reads the repository, after a request to the remote if one is due.
     fn look(&mut self) -> Result<Seen, Error> {
-        if self.unasked.elapsed() >= self.interval {
+        let is_due = self.unasked.elapsed() >= self.interval;
+        if is_due {
             self.unasked = Stopwatch::start();
             let asked = self.authority.ask(self.repo, &[]).transpose()?;
             if asked.is_some() && self.fetched != asked {
@@ -142,7 +143,9 @@ impl<'a> Watch<'a> {
                 self.fetched = asked;
             }
         }
-        looked(self.repo, self.authority, &self.subject)
+        // The picture has no room for what went wrong with ledgers; they are shown as last fetched.
+        let quiet = |trouble: &str| tracing::debug!(trouble, "ledgers were not fetched");
+        looked(self.repo, self.authority, &self.subject, (is_due || self.seen.is_none()).then_some(&quiet))
     }
 
     /// Stores a view, and prints it unless it is painted. Returns whether the reader is still there.
