@@ -3,6 +3,7 @@
 use crate::model::run::{RunStatus, Verdict};
 use crate::model::state::State;
 use crate::model::step::{Opcode, Outcome, Step};
+use crate::model::workspace::Workspace;
 
 /// The verdict of a run that ended at a STOP, or because no route fits.
 #[must_use]
@@ -31,9 +32,15 @@ pub fn verdict(state: &State) -> Verdict {
     }
 }
 
-/// The last step of a run that changed its work, or should have.
+/// The last step of a run that changed its work, or should have. A rollback that a person took back is none.
 fn last_change(state: &State) -> Option<&Step> {
-    let changes = |step: &&Step| matches!(step.opcode, Opcode::RunAgent | Opcode::Rollback);
+    let is_back = |one: &Workspace| one.rolled_back_after.is_none() && one.head_sha != one.base_sha;
+    let is_taken_back = state.workspaces.values().any(is_back);
+    let changes = |step: &&Step| match step.opcode {
+        Opcode::RunAgent => true,
+        Opcode::Rollback => !(is_taken_back && step.outcome == Some(Outcome::Completed)),
+        _ => false,
+    };
     state.steps.values().rev().filter(|step| step.ended_at.is_some()).find(changes)
 }
 

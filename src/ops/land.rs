@@ -18,6 +18,7 @@ use crate::contract::parking::{Parking, parking};
 pub use crate::contract::squash::Said;
 use crate::contract::squash::{merge_draft, squash_draft};
 use crate::contract::waits_for::WaitsFor;
+use crate::engine::FLOW;
 use crate::git::Repo;
 use crate::git::objects::commits::{NewCommit, Stored};
 use crate::git::objects::merge::{Merge, MergeError};
@@ -27,6 +28,7 @@ use crate::runner::survey::resolve::Resolver;
 use crate::runner::survey::trust;
 use crate::words::{error_chain, shell_quote};
 
+use super::declare::{Driven, driven_by};
 use super::error::{Error, Kind};
 use super::settings;
 use super::target::existing_head;
@@ -185,6 +187,9 @@ pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Lan
         }
         _ => error,
     })?;
+    if let Some(driven) = driven_by(repo, &from.name, Some(from.head.id))? {
+        return Err(no_work(repo, &from.name, &driven)?);
+    }
     // Whoever lands there next sees what this has made.
     let _turn = moves::turn(repo, authority, &into)?;
     let onto = Side::look(repo, authority, &into)?;
@@ -247,6 +252,15 @@ pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Lan
         is_checked_out,
         warnings,
     }))
+}
+
+/// The driver of a run has its states and commands, and none of its work.
+fn no_work(repo: &Repo, driver: &BranchName, driven: &Driven) -> Result<Error, Error> {
+    let Driven { slug, node } = driven;
+    let (prefix, _) = settings::prefixes(repo)?;
+    let work = format!("{prefix}{slug}/{}", node.as_deref().unwrap_or(FLOW));
+    let message = format!("{driver} drives run {slug}, and has none of its work; nothing was changed");
+    Ok(Error::usage(message).hint(format!("`aynig land {}` lands its work", shell_quote(&work))))
 }
 
 /// `SLUG/NAME` of the workspace whose worktree here is on `branch`.

@@ -95,7 +95,7 @@ impl Teller {
         let step = self.steps.get(&number)?;
         Some(Entry {
             kind: "step",
-            text: step_words(step),
+            text: step_words(step, self.steps.get(&(number + 1))),
             step: Some(step.id.clone()),
             number: Some(number),
             outcome: step.outcome,
@@ -166,10 +166,11 @@ impl Entry {
     }
 }
 
-/// A step in words: its outcome and route, and the evidence.
-fn step_words(step: &StepView) -> String {
+/// A step in words: its outcome and route, and the evidence. `next` is the step after it.
+fn step_words(step: &StepView, next: Option<&StepView>) -> String {
     let visit = if step.visit > 1 { format!(" visit {}", step.visit) } else { String::new() };
-    let id = format!("{}{visit}", step.id);
+    let again = if step.attempt > 1 { format!(" attempt {}", step.attempt) } else { String::new() };
+    let id = format!("{}{visit}{again}", step.id);
     let Some(word) = step.word else { return format!("{id} {}", step.going_on()) };
     let evidence = step.evidence.as_ref().map(|evidence| format!(": {evidence}")).unwrap_or_default();
     if step.opcode == Opcode::Stop {
@@ -178,6 +179,9 @@ fn step_words(step: &StepView) -> String {
     let route = match &step.route {
         Some(route) => format!(" -> {route}"),
         None if [PARKED, INTERRUPTED].contains(&word) => String::new(),
+        None if next.is_some_and(|next| next.id == step.id && next.attempt > step.attempt) => {
+            " (tried again)".to_owned()
+        }
         None => " (no route)".to_owned(),
     };
     format!("{id} {word}{route}{evidence}")

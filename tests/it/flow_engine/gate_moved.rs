@@ -102,6 +102,32 @@ fn a_gate_is_answered_after_a_rollback_and_its_undo_in_each_order() {
     }
 }
 
+/// CONTRACT 20.7, 20.29
+#[test]
+fn work_that_a_rollback_of_the_flow_put_back_is_brought_back_and_approved() {
+    let repo = Repo::new();
+    agent(&repo, "scripted", "cat >/dev/null; echo one >>work; echo did");
+    let undo = "  - {id: undo, opcode: ROLLBACK, target: pre_run, routes: {completed: STOP, error: STOP}}\n";
+    let gate = GATE.replace("gate_rejected: STOP", "gate_rejected: undo");
+    let run = start(&repo, &flow("work", &[agent_step!("work", "Work.", "ask"), &gate, undo].concat()));
+    repo.aynig_ok(["run", "--drain"]);
+    repo.aynig_ok(["flow", "reject", &run.slug, "--comment", "no"]);
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(end(&repo, &run)[1], "rejected");
+    repo.aynig_ok(["flow", "rollback", "--undo", &run.slug]);
+    repo.aynig_ok(["flow", "resume", &run.slug, "--from", "ask"]);
+    repo.aynig_ok(["run", "--drain"]);
+    repo.aynig_ok(["flow", "approve", &run.slug]);
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(end(&repo, &run)[1], "succeeded");
+    assert_eq!(repo.git(["show", &format!("{}:work", run.work)]), "one");
+    let refused = repo.aynig(["land", &run.driver]);
+    let line = format!("`aynig land {}`", run.work);
+    assert_refused(&refused, 2, &["drives run", &line]);
+    repo.aynig_ok(["land", &run.work]);
+    assert_eq!(repo.git(["show", "main:work"]), "one");
+}
+
 /// CONTRACT 20.24, 20.29
 #[test]
 fn an_approval_counts_for_the_approved_work_alone() {
