@@ -7,7 +7,7 @@ use std::time::Duration;
 use globset::GlobSet;
 
 use crate::contract::bounds::Limits;
-use crate::contract::ids::{BranchName, CommitId, RemoteName, RoleName};
+use crate::contract::ids::{BranchName, CommitId, RemoteName, RoleName, StateName};
 use crate::git::{Repo, Store};
 use crate::runner::Context;
 use crate::runner::authority::Authority;
@@ -108,14 +108,15 @@ pub fn next_steps(
 ) -> Vec<String> {
     let is_left =
         |commit: Option<CommitId>| !commit.is_some_and(|commit| has_command_for_stalled(repo, commit));
-    let mut stalled: BTreeMap<&BranchName, bool> =
-        recovered.iter().map(|(branch, commit)| (branch, is_left(Some(*commit)))).collect();
+    let mut stalled: BTreeMap<&BranchName, (bool, Option<&StateName>)> =
+        recovered.iter().map(|(branch, commit)| (branch, (is_left(Some(*commit)), None))).collect();
     for step in steps {
         let fails = matches!(step.outcome, Outcome::Stalled { .. });
-        stalled.insert(&step.branch, fails && (step.state.is_stalled() || is_left(step.commit)));
+        let is_left = fails && (step.state.is_stalled() || is_left(step.commit));
+        stalled.insert(&step.branch, (is_left, Some(&step.state)));
     }
-    let left = stalled.into_iter().filter(|(_, is_left)| *is_left);
-    left.map(|(branch, _)| format!("{branch}: {}", asks_again(branch, source))).collect()
+    let left = stalled.into_iter().filter(|(_, (is_left, _))| *is_left);
+    left.map(|(branch, (_, failed))| format!("{branch}: {}", asks_again(branch, source, failed))).collect()
 }
 
 /// Whether the commit has a command for `stalled`, for any role.

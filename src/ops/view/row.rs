@@ -183,7 +183,7 @@ fn under_lease(
         row.reason = Some(Warning::CancelNotTrusted { by, why }.to_string());
         row.wish = None;
     } else if row.mistake {
-        row.reason = Some(asks_again(&branch.name, authority.source()));
+        row.reason = Some(asks_again(&branch.name, authority.source(), lease.lease.origin.as_ref()));
     }
 }
 

@@ -15,8 +15,10 @@ use crate::contract::ids::{BranchName, CommitId, RemoteName, StateName};
 use crate::git::objects::tree::Unusable;
 use crate::words::{pluralize, shell_quote};
 
-/// The state of a run's driver whose command carries out a step (CONTRACT 20.2).
-const DRIVEN: &str = "flow-step";
+/// The states of drivers whose commands carry out a step of a flow, or a turn of a node (CONTRACT 20.2, 22.1).
+const DRIVEN: [&str; 2] = ["flow-step", TURN];
+
+const TURN: &str = "orch-turn";
 
 impl Display for Invalid {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
@@ -53,10 +55,13 @@ pub fn bounded(branch: &BranchName, source: Option<&RemoteName>, bound: &Bound) 
     let remote = source.map(|remote| format!(" --remote {remote}")).unwrap_or_default();
     let branch = shell_quote(branch);
     let look = format!("`aynig log {branch}{remote}` shows them");
-    let next = match driven(&branch).filter(|_| matches!(bound, Bound::Stalled { .. })) {
-        Some(slug) => format!("`aynig flow resume {slug}` asks again"),
+    let is_stalled = matches!(bound, Bound::Stalled { .. });
+    let next = match Drives::of(&branch).filter(|_| is_stalled) {
+        Some(Drives::Flow(slug)) => format!("`aynig flow resume {slug}` asks again"),
+        Some(Drives::Node(..)) => format!("`aynig run {branch}{remote}` runs it then"),
         None => format!("`aynig set-state --retry --branch {branch}{remote}` asks again"),
     };
+    let at_once = if next.ends_with("then") { "" } else { " at once" };
     let until = bound.until().map(clock::format_utc).unwrap_or_default();
     match bound {
         Bound::Steps { count, since } => format!(
@@ -70,7 +75,7 @@ pub fn bounded(branch: &BranchName, source: Option<&RemoteName>, bound: &Bound) 
             tree.short()
         ),
         Bound::Stalled { count, .. } => format!(
-            "the command for stalled has failed {} in a row; it is tried again at {until}; {look}, {next} at once",
+            "the command for stalled has failed {} in a row; it is tried again at {until}; {look}, {next}{at_once}",
             pluralize_long(u64::from(*count), "time")
         ),
     }
@@ -91,31 +96,64 @@ pub fn in_place(branch: &BranchName, source: Option<&RemoteName>) -> String {
     format!("aynig run {} --current-branch include", named(branch, source))
 }
 
-/// Suggests what to do about a branch whose command has failed: look at its output, then request the state again.
-pub fn asks_again(branch: &BranchName, source: Option<&RemoteName>) -> String {
-    let name = branch.to_string();
-    let again = requests_again(branch, source, driven(&name).and(StateName::parse(DRIVEN).ok()).as_ref());
+/// Suggests what to do about a branch whose command for `failed` has failed: look at its output, then request the state
+/// again.
+pub fn asks_again(branch: &BranchName, source: Option<&RemoteName>, failed: Option<&StateName>) -> String {
+    let again = requests_again(branch, source, failed);
     format!("`aynig logs --branch {}` shows what it printed, `{again}` asks again", named(branch, source))
 }
 
-/// The slug of the run that a branch drives, by its name. No other branch has the beginning of an id there.
-pub(super) fn driven(branch: &str) -> Option<&str> {
-    let slug = branch.strip_suffix("/flow")?.rsplit('/').next()?;
-    (slug.len() >= 8 && slug.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(slug)
+/// What a branch drives, by its name. No other branch has the beginning of an id there.
+enum Drives<'a> {
+    /// The run of a flow, by its slug.
+    Flow(&'a str),
+    /// A node of a graph, by the slug of the run and the alias.
+    Node(&'a str, &'a str),
 }
 
-/// The command that requests the failed state of a branch again. A run's driver follows from its ledger, so its run is
-/// resumed (CONTRACT 20.31).
+impl<'a> Drives<'a> {
+    fn of(branch: &'a str) -> Option<Self> {
+        let (before, name) = branch.rsplit_once('/')?;
+        let slug = before.rsplit('/').next()?;
+        let is_slug = slug.len() >= 8 && slug.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_slug.then_some(if name == "flow" { Self::Flow(slug) } else { Self::Node(slug, name) })
+    }
+}
+
+/// The slug of the flow's run that a branch drives, by its name.
+pub(super) fn driven(branch: &str) -> Option<&str> {
+    match Drives::of(branch)? {
+        Drives::Flow(slug) => Some(slug),
+        Drives::Node(..) => None,
+    }
+}
+
+/// The command that requests the failed state of a branch again. A driver follows from its ledger: the run of a flow is
+/// resumed, and the next pass recovers a node (CONTRACT 20.31).
 pub fn requests_again(
     branch: &BranchName,
     source: Option<&RemoteName>,
     failed: Option<&StateName>,
 ) -> String {
+    let is_of_driver = |failed: &StateName| failed.is_stalled() || DRIVEN.contains(&failed.as_str());
     let name = branch.to_string();
-    let slug = name.strip_suffix("/flow").and_then(|name| name.rsplit('/').next());
-    match slug.filter(|_| failed.is_some_and(|failed| failed.as_str() == DRIVEN)) {
-        Some(slug) => format!("aynig flow resume {slug}"),
+    match Drives::of(&name).filter(|_| failed.is_some_and(is_of_driver)) {
+        Some(Drives::Flow(slug)) => format!("aynig flow resume {slug}"),
+        Some(Drives::Node(..)) => format!("aynig run {}", named(branch, source)),
         None => format!("aynig set-state --retry --branch {}", named(branch, source)),
+    }
+}
+
+/// The command that requests a state again that hosts have handed back (CONTRACT 6.17).
+pub fn requests_handed_back(
+    branch: &BranchName,
+    source: Option<&RemoteName>,
+    state: Option<&StateName>,
+) -> String {
+    let name = branch.to_string();
+    match Drives::of(&name).filter(|_| state.is_some_and(|state| state.as_str() == TURN)) {
+        Some(Drives::Node(slug, alias)) => format!("aynig orch node start {slug} {alias}"),
+        _ => requests_again(branch, source, state),
     }
 }
 
@@ -342,6 +380,24 @@ mod tests {
     use crate::contract::ids::{BranchName, StateName};
     use crate::runner::survey::verdict::Severity;
     use crate::runner::survey::verdict::Severity::{Blocked, Misconfigured, Terminal};
+
+    #[test]
+    fn what_asks_again_table() {
+        for (branch, failed, command) in [
+            ("run/0a1b2c3d/flow", "flow-step", "aynig flow resume 0a1b2c3d"),
+            ("run/0a1b2c3d/flow", "stalled", "aynig flow resume 0a1b2c3d"),
+            ("run/0a1b2c3d/ada", "orch-turn", "aynig run run/0a1b2c3d/ada --remote hub"),
+            ("run/0a1b2c3d/ada", "stalled", "aynig run run/0a1b2c3d/ada --remote hub"),
+            ("run/0a1b2c3d/ada", "build", "aynig set-state --retry --branch run/0a1b2c3d/ada --remote hub"),
+            ("feature/flow", "stalled", "aynig set-state --retry --branch feature/flow --remote hub"),
+            ("feature/ada", "stalled", "aynig set-state --retry --branch feature/ada --remote hub"),
+        ] {
+            let name = BranchName::new(branch).expect("a name");
+            let hub = RemoteName::parse("hub").expect("a name");
+            let failed = StateName::parse(failed).expect("a name");
+            assert_eq!(requests_again(&name, Some(&hub), Some(&failed)), command, "{branch}");
+        }
+    }
 
     fn id(byte: u8) -> CommitId {
         CommitId::from_bytes(&[byte; 20]).expect("20 bytes")

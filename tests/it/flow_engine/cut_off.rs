@@ -118,3 +118,20 @@ fn no_host_publishes_what_was_not_judged() {
         assert!(!found.contains(&"secret".to_owned()), "{point:?}: {found:?}");
     }
 }
+
+/// CONTRACT 20.31
+#[test]
+fn a_stalled_driver_advises_what_moves_it() {
+    for origin in ["flow-step", "stalled"] {
+        let repo = with_agent("echo done");
+        let run = start(&repo, &flow("one", agent_step!("one", "one", "STOP")));
+        expired(&repo, &run.driver, origin);
+        repo.aynig(["run"]);
+        let told = repo.git(["log", "-1", "--format=%B", &run.driver]);
+        let (_, line) = told.split_once("To try again").expect("the way back is named");
+        let typed = line.lines().next().and_then(|line| line.split_once(": ")).expect("a command").1;
+        assert_eq!(typed, format!("aynig flow resume {}", run.slug), "{origin}");
+        let resumed = repo.aynig(typed.split(' ').skip(1));
+        assert!(resumed.status.success(), "{origin}: {}", err(&resumed));
+    }
+}

@@ -221,3 +221,18 @@ pub(super) fn sh(host: &Repo, line: &str) {
     let output = typed(host, line);
     assert!(output.status.success(), "{line}: {}", told(&output));
 }
+
+/// Puts a lease on a branch, for the command of `origin`, that was over long ago.
+pub(super) fn expired(repo: &Repo, branch: &str, origin: &str) {
+    let run = "31111111-2222-4333-8444-555555555555";
+    repo.foreign_lease(branch, run, "gone", 60, 7_200);
+    let message = repo.git(["log", "-1", "--format=%B", branch]);
+    let message = message.replace("dwp-origin-state: build", &format!("dwp-origin-state: {origin}"));
+    let date = repo.git(["log", "-1", "--format=%cd", "--date=raw", branch]);
+    let tree = format!("{branch}^{{tree}}");
+    let mut commit = repo.git_command();
+    commit.env("GIT_COMMITTER_DATE", &date).args(["commit-tree", "-m", message.trim(), &tree, "-p"]);
+    let made = commit.arg(format!("{branch}^")).output().expect("git runs");
+    assert!(made.status.success(), "{}", err(&made));
+    repo.git(["update-ref", &format!("refs/heads/{branch}"), out(&made).trim()]);
+}

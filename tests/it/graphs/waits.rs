@@ -1,5 +1,6 @@
 //! Nodes that wait for the answer to a hand-off.
 
+use super::super::flow_engine::expired;
 use super::hosts::host;
 use super::*;
 
@@ -187,4 +188,44 @@ fn a_notice_of_one_host_is_read_on_another() {
     let seen = seen(&other);
     assert!(seen.contains("> b was removed before it answered your hand-off"), "{seen}");
     other.ok(&["doctor", "RUN"]);
+}
+
+/// CONTRACT 20.31
+#[test]
+fn a_stalled_driver_of_a_node_advises_what_moves_it() {
+    for origin in ["orch-turn", "stalled"] {
+        let graph = Graph::new("echo done", &["a"]);
+        graph.ok(&["chat", "RUN", "a", "Write it."]);
+        let driver = format!("run/{}/a", graph.slug);
+        expired(&graph.repo, &driver, origin);
+        graph.repo.aynig(["run"]);
+        let told = graph.repo.git(["log", "-1", "--format=%B", &driver]);
+        let line = told.lines().find(|line| line.contains("To try again")).expect("the way back is named");
+        let typed = line.split_once(": ").expect("a command").1.to_owned();
+        assert_eq!(typed, format!("aynig run {driver}"), "{origin}");
+        let status = out(&graph.repo.aynig(["status", &driver]));
+        let names_it = status.contains(&format!("`{typed}`")) || origin == "orch-turn";
+        assert!(!status.contains("set-state") && names_it, "{status}");
+        let mut later = graph.repo.aynig_command();
+        later.env("AYNIG_CLOCK_OFFSET_SECONDS", "600").args(typed.split(' ').skip(1));
+        let ran = later.output().expect("aynig runs");
+        assert!(ran.status.success(), "{origin}: {}", err(&ran));
+        assert_ne!(driver_state(&graph.repo, &graph.slug, "a"), "stalled", "{origin}: {}", err(&ran));
+    }
+}
+
+/// CONTRACT 20.31
+#[test]
+fn a_turn_that_no_host_can_do_is_asked_for_again_by_its_node() {
+    let graph = Graph::new("echo done", &["a"]);
+    graph.repo.git(["config", "--remove-section", "aynig.provider.scripted"]);
+    graph.ok(&["chat", "RUN", "a", "Write it."]);
+    graph.repo.aynig(["run"]);
+    let start = format!("aynig orch node start {} a", graph.slug);
+    let doctor = out(&graph.repo.aynig(["doctor"]));
+    assert!(doctor.contains(&format!("&& {start}\n")), "{doctor}");
+    agent(&graph.repo, "echo done");
+    graph.repo.aynig_ok(start.split(' ').skip(1));
+    graph.repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(graph.turns(), ["a completed"]);
 }

@@ -11,7 +11,7 @@ use aynig::ops::run::survey_options;
 use aynig::ops::status::{Filter, Query, look};
 use aynig::ops::view::branch::BranchView;
 use aynig::runner::authority::Authority;
-use aynig::runner::survey::words::requests_again;
+use aynig::runner::survey::words::requests_handed_back;
 
 use crate::cli::upkeep::doctor::Finding;
 
@@ -36,7 +36,7 @@ pub(super) fn check(repo: &Repo, process: &Process, authority: &Authority) -> Ve
         );
         let state = row.state.as_deref().and_then(|state| StateName::parse(state).ok());
         let again = BranchName::new(row.branch.as_str())
-            .map(|branch| requests_again(&branch, authority.source(), state.as_ref()));
+            .map(|branch| requests_handed_back(&branch, authority.source(), state.as_ref()));
         let lines = mends(row.unable.iter().map(|one| one.why.as_str())).into_iter().chain(again);
         Finding::warning(CHECK, text, lines.collect::<Vec<_>>().join(" && "))
     };
