@@ -1,7 +1,7 @@
 //! The program at the beginning of a command line for `sh`, and whether it is here.
 //!
-//! Invariant: only a program that is surely missing is reported. A line that begins with anything but a plain word is
-//! left to the shell.
+//! Invariant: only a program that is surely missing is reported. A line that begins with anything but a plain word, or has
+//! a fallback after `||`, is left to the shell.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,10 @@ use std::path::{Path, PathBuf};
 use super::is_executable;
 
 /// Words that the shell itself runs.
-const BUILT_IN: [&str; 56] = [
-    ".", ":", "[", "[[", "builtin", "chdir", "declare", "enable", "function", "let", "pushd", "shopt",
-    "typeset", "alias", "bg", "break", "case", "cd", "command", "continue", "echo", "eval", "exec", "exit",
-    "export", "false", "fc", "fg", "for", "getopts", "hash", "if", "jobs", "kill", "local", "printf", "pwd",
-    "read", "readonly", "return", "set", "shift", "test", "time", "times", "trap", "true", "type", "ulimit",
-    "umask", "unalias", "unset", "until", "wait", "while", "source",
-];
+const BUILT_IN: &str = ". : [ [[ alias bg break builtin case cd chdir command continue coproc declare echo enable eval \
+    exec exit export false fc fg for function getopts hash if jobs kill let local mapfile printf \
+    pushd pwd read readarray readonly return select set shift shopt source test time times trap \
+    true type typeset ulimit umask unalias unset until wait while";
 
 /// A program that is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,12 +47,17 @@ impl Missing {
 }
 
 /// The program at the beginning of a line, unless the line starts with a variable, a quote, another special character of
-/// the shell, or a word of the shell itself.
+/// the shell, a word of the shell itself, or a function, or has a fallback after `||`.
 #[must_use]
 pub fn program_of(line: &str) -> Option<&str> {
-    let word = line.split_ascii_whitespace().next()?;
+    let mut words = line.split_ascii_whitespace();
+    let word = words.next()?;
+    if line.contains("||") || words.next().is_some_and(|next| next.starts_with('(')) {
+        return None;
+    }
     let plain = word.chars().all(|c| c.is_alphanumeric() || "-_./@%+,:[~".contains(c));
-    (plain && !BUILT_IN.contains(&word)).then_some(word)
+    let is_built_in = BUILT_IN.split(' ').any(|known| known == word);
+    (plain && !is_built_in).then_some(word)
 }
 
 /// The program of a line if it is missing. A relative path begins at `directory`, and is not looked at without one; a name
@@ -110,6 +112,14 @@ mod tests {
             ("exec tell", None),
             ("cat>log", None),
             ("", None),
+            ("pytest-3 --version 2>/dev/null || test -f x", None),
+            ("fn () { true; }; fn", None),
+            ("fn( ) { true; }; fn", None),
+            ("tell && more", Some("tell")),
+            ("coproc tell", None),
+            ("select x in a b; do tell; done", None),
+            ("mapfile lines", None),
+            ("readarray lines", None),
         ] {
             assert_eq!(program_of(line), program, "{line:?}");
         }
