@@ -227,9 +227,14 @@ impl Draft {
             (Some("custom"), _) => Kind::Text,
             (None, None) => known.map(|known| known.kind).ok_or_else(|| missing("kind"))?,
             (kind, Some(_)) => {
-                let kind = kind.unwrap_or("no kind");
+                let key = format!("aynig.provider.{name}");
+                let mends = match kind {
+                    None => format!("`git config {key}.kind custom`"),
+                    Some(_) => format!("`git config --unset-all {key}.protocol`"),
+                };
+                let kind = kind.map_or_else(|| "no kind".to_owned(), |kind| format!("the kind {kind}"));
                 return Err(Error::setup(format!("the provider {name} has a protocol and {kind}"))
-                    .hint("only the kind custom has a protocol"));
+                    .hint(format!("only the kind custom has a protocol: {mends}")));
             }
             (Some(_), None) => unreachable!("kinds are checked when they are read"),
         };

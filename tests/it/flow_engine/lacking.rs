@@ -100,6 +100,19 @@ fn a_check_names_what_this_host_lacks_apart_from_faults() {
     agent(&repo, "nobody", "true");
     repo.git(["config", "aynig.validator.unit", "true"]);
     repo.git(["config", "aynig.evaluator.strict", "true"]);
+    for (unset, protocol) in [("", "jsonl"), ("claude", "jsonl")] {
+        repo.git(["config", "aynig.provider.nobody.protocol", protocol]);
+        match unset {
+            "" => repo.git(["config", "--unset", "aynig.provider.nobody.kind"]),
+            kind => repo.git(["config", "aynig.provider.nobody.kind", kind]),
+        };
+        let missing = out(&check(&[]));
+        assert!(!missing.contains("install it"), "{missing}");
+        let (_, typed) = missing.split_once('`').expect("a command");
+        sh(&repo, typed.split_once('`').expect("its end").0);
+        assert!(check(&[]).status.success(), "{missing}");
+        agent(&repo, "nobody", "true");
+    }
     let fine = check(&[]);
     assert!(fine.status.success() && out(&fine).is_empty(), "{}", told(&fine));
 }
