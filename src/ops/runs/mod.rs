@@ -73,11 +73,31 @@ pub fn update(repo: &Repo, remote: Option<&RemoteName>) -> Vec<String> {
     let Some(remote) = remote else { return Vec::new() };
     match fetch(repo, remote) {
         Ok(fetched) => {
-            let mends = |why: &LedgerError| why.mends().map(|mends| format!("; {mends}")).unwrap_or_default();
-            fetched.refused.iter().map(|(_, why)| format!("{}{}", error_chain(why), mends(why))).collect()
+            let mends = |run: RunId, why: &LedgerError| {
+                let mends = strange(repo, remote, run, why).or_else(|| why.mends());
+                mends.map(|mends| format!("; {mends}")).unwrap_or_default()
+            };
+            fetched
+                .refused
+                .iter()
+                .map(|(run, why)| format!("{}{}", error_chain(why), mends(*run, why)))
+                .collect()
         }
         Err(error) => vec![format!("{}; runs are shown as they were last fetched", error_chain(&error))],
     }
+}
+
+/// What helps against a ledger of a remote that is damaged and was never read here: no subcommand finds its run.
+fn strange(repo: &Repo, remote: &RemoteName, run: RunId, why: &LedgerError) -> Option<String> {
+    let name = ledger_ref(run);
+    let is_new = matches!(repo.read_ref(name.as_str().into()), Ok(None));
+    (is_new && matches!(why, LedgerError::Damaged { .. })).then(|| {
+        let remote = shell_quote(remote.as_str());
+        format!(
+            "`git ls-remote {remote} {name}` shows what {remote} has, and `git push {remote} :{name}` removes it there if \
+             it is no ledger of yours"
+        )
+    })
 }
 
 /// Lists all runs that are known here, the newest first. Those that cannot be read come last. Files of deleted runs are

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use super::hosts::Field;
 use super::*;
 
 const GATE: &str = gate_step!("STOP");
@@ -165,4 +166,20 @@ fn the_hub_itself_is_not_a_remote_of_its_own() {
     let words = told(&inside);
     assert!(inside.status.code() == Some(1) && words.contains("in a clone"), "{words}");
     assert!(!words.contains("git remote add"), "{words}");
+}
+
+/// CONTRACT 16.4
+#[test]
+fn a_ref_of_a_run_that_is_no_ledger_is_named_with_what_removes_it() {
+    let field = Field::new("true");
+    let host = &field.hosts[0];
+    let name = "refs/aynig/runs/11111111-1111-4111-8111-111111111111";
+    host.git(["push", "-q", "origin", &format!("main:{name}")]);
+    let said = err(&host.aynig_ok(["flow", "list"]));
+    assert!(!said.contains("orch doctor"), "{said}");
+    for line in [format!("git ls-remote origin {name}"), format!("git push origin :{name}")] {
+        assert!(said.contains(&format!("`{line}`")), "{line}: {said}");
+        sh(host, &line);
+    }
+    assert!(!err(&host.aynig_ok(["flow", "list"])).contains("damaged"));
 }
