@@ -111,7 +111,7 @@ impl Engine<'_> {
             commands.extend(conclusion.commands.iter().cloned());
             let after = match ledger.decide(&commands, &op) {
                 // It ended meanwhile, and takes no step any more. The work is kept.
-                Err(LedgerError::Refused(Rule::Ended(_))) if matches!(holder, Holder::Attempt(_)) => {
+                Err(LedgerError::Refused(Rule::Ended(..))) if matches!(holder, Holder::Attempt(_)) => {
                     commands.truncate(owed);
                     ledger.decide(&commands, &op)?.state
                 }

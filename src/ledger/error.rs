@@ -244,8 +244,8 @@ impl LedgerError {
                 "`aynig doctor` tries whether it takes refs of runs, and names the setting if not".to_owned(),
             );
         }
-        if let Self::Refused(Refusal::Ended(_)) = self {
-            return Some("`aynig orch run resume RUN` resumes it".to_owned());
+        if let Self::Refused(Refusal::Ended(_, slug)) = self {
+            return Some(format!("`aynig orch run resume {slug}` resumes it"));
         }
         let Self::Damaged { run, commit, why } = self else { return None };
         let name = format!("{RUNS}{run}");

@@ -1,6 +1,6 @@
 //! Why a command is refused.
 
-use crate::model::ids::{Alias, ApprovalId, EdgeId, InvalidWord, NodeId, ProviderName};
+use crate::model::ids::{Alias, ApprovalId, EdgeId, InvalidWord, NodeId, ProviderName, Slug};
 use crate::model::run::RunStatus;
 use crate::model::state::Fault;
 use crate::model::time::Timestamp;
@@ -26,7 +26,7 @@ pub enum Refusal {
     },
     /// The run has ended.
     #[error("the run is {}: resume it first", .0.word())]
-    Ended(RunStatus),
+    Ended(RunStatus, Slug),
     /// The caller is a node, and only a person may do this.
     #[error("a node may not {0}: a person does that")]
     PersonsOnly(&'static str),
@@ -231,7 +231,7 @@ impl Refusal {
         match self {
             Self::Version(_) => (Conflict, "other_version"),
             Self::Transition { .. } => (Conflict, "transition"),
-            Self::Ended(_) => (Conflict, "run_ended"),
+            Self::Ended(..) => (Conflict, "run_ended"),
             Self::PersonsOnly(_) => (Rule, "persons_only"),
             Self::NoNode(_) => (Unknown, "no_node"),
             Self::NoEdge(_) => (Unknown, "no_edge"),

@@ -189,7 +189,7 @@ pub(super) fn touch(draft: &mut Draft<'_>) -> Result<(), Refusal> {
 /// Refuses what needs a run that has not ended.
 pub(super) fn check_not_ended(draft: &Draft<'_>) -> Result<(), Refusal> {
     match draft.state.run.status {
-        status if status.is_ended() => Err(Refusal::Ended(status)),
+        status if status.is_ended() => Err(Refusal::Ended(status, draft.state.run.slug.clone())),
         _ => Ok(()),
     }
 }

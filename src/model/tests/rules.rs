@@ -227,7 +227,10 @@ fn interrupting_messages_are_read_first_and_chat_finds_the_oldest_orchestrator()
     bench.run(status(RunStatus::Paused)).unwrap();
     bench.run(say("to a paused run", false)).unwrap();
     bench.run(status(RunStatus::Stopped)).unwrap();
-    assert_eq!(bench.run(say("x", false)), Err(Refusal::Ended(RunStatus::Stopped)));
+    assert_eq!(
+        bench.run(say("x", false)),
+        Err(Refusal::Ended(RunStatus::Stopped, bench.state.run.slug.clone()))
+    );
 }
 
 #[test]

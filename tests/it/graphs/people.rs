@@ -354,7 +354,8 @@ fn a_message_that_misses_its_text_goes_to_nobody() {
     assert!(graph.events(&["message.user"]).is_empty());
     graph.ok(&["run", "stop", "RUN"]);
     let refused = graph.orch(&["chat", "RUN", "a", "Go on."]);
-    assert!(err(&refused).contains("aynig orch run resume"), "{}", err(&refused));
+    let resume = format!("`aynig orch run resume {}`", graph.slug);
+    assert!(err(&refused).contains(&resume), "{}", err(&refused));
 }
 
 /// CONTRACT 22.14, 22.24
