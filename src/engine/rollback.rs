@@ -12,9 +12,9 @@ use crate::model::ids::{Alias, RunId};
 use crate::model::run::{Run, RunStatus};
 use crate::model::state::State;
 use crate::model::workspace::WorkspaceStatus;
-use crate::workspace::Remade;
 use crate::workspace::context::Context;
 use crate::workspace::refusal::{Refusal, Why};
+use crate::workspace::{Remade, rolled_back_on};
 
 use super::{Engine, FLOW, open};
 
@@ -87,9 +87,8 @@ impl Engine<'_> {
 
     /// There is nothing to undo here. Another host may have it.
     fn not_rolled_back_here(&self, ledger: &Ledger<'_>, slug: &str) -> Refusal {
-        let all = operations(self.repo, ledger.tip().state.run.id, ledger.tip().id, None).unwrap_or_default();
-        let last = all.iter().flat_map(|operation| &operation.events).rev().find_map(rolled_back_on);
-        let Some(host) = last.flatten() else {
+        let newest = (ledger.tip().state.run.id, ledger.tip().id);
+        let Some(host) = rolled_back_on(self.repo, newest, FLOW) else {
             let message = format!("{slug}/{FLOW} was not rolled back; nothing was changed");
             return not_undone(Refusal::new(Why::Failed, message), slug);
         };
@@ -98,15 +97,6 @@ impl Engine<'_> {
         );
         Refusal::new(Why::Failed, message)
             .hint(format!("`aynig flow rollback --undo {slug}` on {host} takes it back"))
-    }
-}
-
-/// The host that rolled the work back last, unless that was undone.
-fn rolled_back_on(event: &Event) -> Option<Option<String>> {
-    match &event.body {
-        Body::WorkspaceRolledBack(body) if body.detail.is_some() => Some(None),
-        Body::WorkspaceRolledBack(_) => Some(Some(event.by.runner().to_owned())),
-        _ => None,
     }
 }
 

@@ -100,7 +100,7 @@ pub use joined::Joined;
 pub use put_back::Settled;
 pub use remade::Remade;
 pub use remove::Removal;
-pub use rollback::{DISCARD, PRE_RUN, check_target, discard};
+pub use rollback::{DISCARD, PRE_RUN, check_target, discard, rolled_back_on};
 pub use snapshot::Snapshot;
 pub use steps::Begun;
 pub use store::{Entry, Fault, count};

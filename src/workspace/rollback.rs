@@ -4,6 +4,11 @@ use std::path::Path;
 
 use crate::contract::ids::CommitId;
 use crate::fsutil;
+use crate::git::Repo;
+use crate::ledger::Ledger;
+use crate::ledger::history::operations;
+use crate::model::event::Body;
+use crate::model::ids::RunId;
 use crate::supervise::detach;
 
 use super::Workspaces;
@@ -20,6 +25,18 @@ pub const DISCARD: &str = "__discard";
 
 /// The target of a rollback: the base.
 pub const PRE_RUN: &str = "pre_run";
+
+/// The host that rolled a workspace of a run back last, unless that was undone. `head` is the newest operation.
+pub fn rolled_back_on(repo: &Repo, (run, head): (RunId, CommitId), name: &str) -> Option<String> {
+    let all = operations(repo, run, head, None).unwrap_or_default();
+    let last = all.iter().flat_map(|operation| &operation.events).rev().find_map(|event| match &event.body {
+        Body::WorkspaceRolledBack(body) if body.name.as_str() != name => None,
+        Body::WorkspaceRolledBack(body) if body.detail.is_some() => Some(None),
+        Body::WorkspaceRolledBack(_) => Some(Some(event.by.runner().to_owned())),
+        _ => None,
+    });
+    last.flatten()
+}
 
 /// Refuses targets of a rollback that do not exist yet.
 pub fn check_target(target: &str) -> Result<(), Refusal> {
@@ -80,6 +97,17 @@ impl Workspaces<'_> {
 
     /// Brings back what the last rollback, or the last undoing of one, discarded.
     pub fn undo_rollback(&self, context: &Context) -> Result<Remade, Refusal> {
+        // A worktree that follows the host that rolled it back has nothing to bring back.
+        if context.undo.is_none() && context.pending.is_none() {
+            // What cannot be asked is reported below.
+            if let Ok(Some((run, _))) = self.ledger_of(context)
+                && let Ok(mut ledger) = Ledger::open(self.repo, run)
+                && let Err(error) = ledger.refresh()
+            {
+                tracing::debug!(%error, "the ledger as it was last known");
+            }
+            self.rolled_back_elsewhere(context, "; nothing was changed").map_or(Ok(()), Err)?;
+        }
         let (mut held, finished) = self.carried(context, Asked::Now)?;
         match finished {
             // What it discarded is the next to be brought back, which would be the opposite.
@@ -91,10 +119,10 @@ impl Workspaces<'_> {
         }
         let handle = held.context.handle();
         let Some(restore) = held.context.undo.clone() else {
-            return Err(Refusal::new(
-                Why::Usage,
-                format!("{handle} was not rolled back; nothing was changed"),
-            ));
+            return Err(self.rolled_back_elsewhere(&held.context, "").unwrap_or_else(|| {
+                Refusal::new(Why::Usage, format!("{handle} was not rolled back; nothing was changed"))
+                    .hint(format!("`aynig workspace list` shows {handle}, and `git log` in it its commits"))
+            }));
         };
         let to = self.all_there(&restore).ok_or_else(|| {
             let rescue = restore.rescue.as_deref().unwrap_or("its branch");
@@ -114,6 +142,16 @@ impl Workspaces<'_> {
         }));
         self.hears(&remade.context, &[]);
         Ok(remade)
+    }
+
+    /// Refuses to undo what another host rolled back last, as far as its ledger is known here.
+    fn rolled_back_elsewhere(&self, context: &Context, so: &str) -> Option<Refusal> {
+        let handle = context.handle();
+        let (run, head) = self.ledger_of(context).ok()??;
+        let host = rolled_back_on(self.repo, (run, head), &context.name)?;
+        let message = format!("{handle} was rolled back on {host}, which has what to bring back{so}");
+        let again = format!("`aynig workspace rollback --undo {handle}` on {host} takes it back");
+        Some(Refusal::new(Why::Failed, message).hint(again))
     }
 
     /// Locks a workspace that is complete, after what was interrupted in it is finished.

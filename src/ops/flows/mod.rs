@@ -454,6 +454,12 @@ fn uncounted(row: &BranchView) -> Option<String> {
     stuck.map(|why| format!("{UNCOUNTED}: {why}")).or_else(|| noted().map(|(_, note)| note.to_owned()))
 }
 
+/// Whether this host has what the last rollback of a run discarded.
+fn can_undo(repo: &Repo, state: &State) -> bool {
+    let known = runs::directory(repo, state.run.id).ok().and_then(|directory| context(&directory, state));
+    known.is_some_and(|known| known.get("undo").is_some_and(|undo| !undo.is_null()))
+}
+
 /// Where a run stands.
 fn stands(
     repo: &Repo,
@@ -475,7 +481,9 @@ fn stands(
         step: answered.as_deref().or(step),
         asks: GateView::of(state).map(|gate| gate.words()),
         rolled_back: is_back || !state.steps.values().any(is_work),
-        undoes: is_back && state.workspaces.values().any(|one| one.status == WorkspaceStatus::Ready),
+        undoes: is_back
+            && state.workspaces.values().any(|one| one.status == WorkspaceStatus::Ready)
+            && can_undo(repo, state),
         proposal: state.workspaces.values().find_map(|workspace| workspace.pr_url.as_deref()),
         is_late: gate::open(state)
             .and_then(|approval| approval.expires_at)

@@ -190,7 +190,16 @@ fn a_rollback_on_one_host_is_shown_on_each_and_undone_where_it_was_made() {
         let shown = out(&host.aynig_ok(["flow", "show", &run.slug]));
         assert!(!shown.contains("git diff"), "{shown}");
     }
+    let handle = format!("{}/flow", run.slug);
+    let undoes = format!("aynig flow rollback --undo {}", run.slug);
+    assert!(out(&first.aynig_ok(["flow", "show", &run.slug])).contains(&undoes));
+    let before = second.head(&run.work);
+    let undo = second.aynig(["workspace", "rollback", "--undo", &handle]);
+    let back = format!("`aynig workspace rollback --undo {handle}` on test-host");
+    assert_refused(&undo, 1, &["was rolled back on test-host", "nothing was changed", &back]);
+    assert_eq!((second.head(&run.work), err(&undo).contains("anew")), (before, false), "{}", err(&undo));
     for host in [second, &third] {
+        assert!(!out(&host.aynig_ok(["flow", "show", &run.slug])).contains(&undoes));
         let undo = host.aynig(["flow", "rollback", "--undo", &run.slug]);
         assert_refused(
             &undo,
