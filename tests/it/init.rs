@@ -88,9 +88,28 @@ fn a_bare_repository_is_no_place_for_it() {
 }
 
 #[test]
-fn a_file_in_the_way_is_named() {
-    let repo = Repo::new();
-    repo.write(".aynig", "not a directory");
-    let output = repo.aynig(["init"]);
-    assert_refused(&output, 3, &["could not make", ".aynig/command", "hint: "]);
+fn what_is_in_the_way_is_named_and_nothing_is_made() {
+    for (link, at) in
+        [(false, ".aynig"), (true, ".aynig"), (false, ".aynig/command"), (true, ".aynig/command")]
+    {
+        let repo = Repo::new();
+        repo.write("out/file", "");
+        repo.write(".aynig/file", "");
+        if at == ".aynig" {
+            fs::remove_dir_all(repo.path.join(at)).unwrap();
+        }
+        if link {
+            std::os::unix::fs::symlink(repo.path.join("out"), repo.path.join(at)).unwrap();
+        } else {
+            repo.write(at, "not a directory");
+        }
+        let before = files_below(&repo.path.join("out"));
+        let output = repo.aynig(["init"]);
+        let what = if link { "is a symlink" } else { "is a file" };
+        assert_refused(&output, 3, &[at, what, "nothing was made", &format!("hint: `mv {at} {at}.old`")]);
+        assert_eq!(files_below(&repo.path.join("out")), before);
+        assert!(!repo.path.join(".gitignore").exists() && !repo.path.join(".aynig/COMMANDS.md").exists());
+        fs::rename(repo.path.join(at), repo.path.join(format!("{at}.old"))).unwrap();
+        repo.aynig_ok(["init"]);
+    }
 }

@@ -11,6 +11,7 @@ use serde_json::json;
 use aynig::fsutil;
 use aynig::ops::app::App;
 use aynig::ops::error::Error;
+use aynig::runner::shell_quote;
 
 use crate::cli::args::Init;
 use crate::cli::exit::Exit;
@@ -35,6 +36,7 @@ pub(crate) fn run(app: &App, arguments: &Init) -> Result<Exit, Error> {
         .hint("run `aynig init` in a clone, commit what it makes, and push that"));
     };
     let top = &checkout.path;
+    [".aynig", ".aynig/command"].into_iter().try_for_each(|name| check_directory(top, name))?;
     let mut made = Vec::new();
     let mut present = Vec::new();
     let mut note = |name: &'static str, new: bool| if new { made.push(name) } else { present.push(name) };
@@ -81,6 +83,20 @@ const NEXT: [&str; 9] = [
     "",
     "What it did: `aynig log hello`, `git show hello`, `aynig logs hello`.",
 ];
+
+/// Refuses a path that is to be a directory and is something else. git adds no file beyond a symlink.
+fn check_directory(top: &Path, name: &str) -> Result<(), Error> {
+    let what = match std::fs::symlink_metadata(top.join(name)) {
+        Ok(found) if found.is_symlink() => "a symlink",
+        Ok(found) if !found.is_dir() => "a file",
+        _ => return Ok(()),
+    };
+    Err(Error::setup(format!(
+        "{name} in {} is {what}, and is to be a directory; nothing was made",
+        top.display()
+    ))
+    .hint(format!("`mv {name} {name}.old` in {} moves it away", shell_quote(top.display().to_string()))))
+}
 
 /// Writes a file unless the path exists. Returns whether it was written.
 fn write_new(path: &Path, text: &str, executable: bool) -> Result<bool, Error> {
