@@ -63,6 +63,13 @@ pub fn missing(repo: &Repo, authority: &Authority, branch: &BranchName, want: Pu
             return Error::usage(format!("branch {branch} is a symbolic ref to {target}"))
                 .hint(format!("name that one: --branch {}", shell_quote(short)));
         }
+        if tip.is_none()
+            && let Some(file) = repo.empty_file(branch)
+        {
+            let message = format!("the file of branch {branch} is empty: {}", file.display());
+            return Error::new(Kind::NotFound, message)
+                .hint("`aynig doctor` names the command that brings the branch back");
+        }
         if repo.checkout().and_then(|here| here.branch).as_ref() == Some(branch) {
             return Error::setup(format!("branch {branch} has no commit yet"))
                 .hint("make its first one: `git commit`, with the commands it is to have");

@@ -510,6 +510,27 @@ fn worktrees_and_locks_that_were_left() {
     assert!(report.to_string().contains("main.lock is of this moment"), "{report:#}");
 }
 
+#[test]
+fn a_branch_whose_file_is_empty_is_no_missing_branch() {
+    let repo = healthy();
+    repo.git(["config", "core.logAllRefUpdates", "true"]);
+    for branch in ["other", "sub/ok1"] {
+        repo.git(["branch", branch]);
+    }
+    let file = repo.path.join(".git/refs/heads/sub/ok1");
+    fs::write(&file, "").expect("a file");
+    let refused = repo.aynig(["status", "sub/ok1"]);
+    assert_refused(&refused, 1, &["the file of branch sub/ok1 is empty", "`aynig doctor`"]);
+    let report = repo.doctor(3);
+    let next = format!("rm {} && git update-ref refs/heads/sub/ok1 {}", file.display(), repo.head("main"));
+    told(&report, "refs", "error", "refs/heads/sub/ok1 is empty", &next);
+    let mut shell = Command::new("sh");
+    let mended = hermetic(&mut shell).args(["-ec", &next]).current_dir(&repo.path).output().expect("a shell");
+    assert!(mended.status.success(), "{}", err(&mended));
+    assert_eq!(repo.head("sub/ok1"), repo.head("main"));
+    repo.doctor(0);
+}
+
 /// Every file of a repository, with its content.
 fn contents(repo: &Repo) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files: Vec<_> = files_below(&repo.path)

@@ -131,6 +131,40 @@ impl Repo {
         Ok(tips)
     }
 
+    /// The file of a branch, if it is there and is empty: as after a loss of power. git ignores such a ref.
+    #[must_use]
+    pub fn empty_file(&self, branch: &BranchName) -> Option<PathBuf> {
+        let file = self.common_dir().join(OsStr::from_bytes(branch.full_ref().as_bstr()));
+        std::fs::symlink_metadata(&file)
+            .is_ok_and(|found| found.is_file() && found.len() == 0)
+            .then_some(file)
+    }
+
+    /// All branches whose files are empty.
+    #[must_use]
+    pub fn empty_files(&self) -> Vec<(BranchName, PathBuf)> {
+        let top = self.common_dir().join(HEADS);
+        let (mut found, mut ahead) = (Vec::new(), vec![top.clone()]);
+        while let Some(directory) = ahead.pop() {
+            for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() => ahead.push(entry.path()),
+                    Ok(_) => {
+                        let path = entry.path();
+                        let name = path.strip_prefix(&top).ok().map(|name| name.as_os_str().as_bytes());
+                        let branch = name.and_then(|name| BranchName::new(name).ok());
+                        found.extend(
+                            branch.and_then(|branch| Some((branch.clone(), self.empty_file(&branch)?))),
+                        );
+                    }
+                    Err(_) => {}
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+
     /// The current value of `name` (a full ref name); `None` if it does not exist. Never cached.
     pub fn read_ref(&self, name: &BStr) -> Result<Option<CommitId>, RefError> {
         let unreadable = |why: String| RefError::Unreadable { name: name.to_string(), why };

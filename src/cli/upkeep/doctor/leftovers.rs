@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use aynig::clock;
+use aynig::contract::ids::{BranchName, CommitId};
 use aynig::contract::layout::own_directory;
 use aynig::contract::lease::Liveness;
 use aynig::contract::retention::age_words;
@@ -16,7 +17,7 @@ use aynig::ops::flows::leftovers::old_workspaces;
 use aynig::ops::workspace;
 use aynig::runner::clean::stranded;
 use aynig::runner::landing::recover::lease_of;
-use aynig::runner::{error_chain, pluralize};
+use aynig::runner::{error_chain, pluralize, shell_quote};
 use aynig::workspace::{Condition, Flaw};
 
 use crate::cli::ui::signals::shutdown;
@@ -33,6 +34,7 @@ pub(crate) fn check(repo: &Repo, process: &Process) -> Vec<Finding> {
     findings.extend(of_ended(repo, process).unwrap_or_else(|error| vec![Finding::of("workspaces", error)]));
     findings.extend(deferred(repo));
     findings.extend(in_the_way(repo));
+    findings.extend(empty(repo));
     findings.extend(locks(repo.common_dir()));
     findings
 }
@@ -68,6 +70,30 @@ fn of_ended(repo: &Repo, process: &Process) -> Result<Vec<Finding>, Error> {
     let going = named(&go, "whose work has landed", "aynig clean --apply".to_owned());
     let staying = named(&stay, "whose work has not landed", first.unwrap_or_default());
     Ok(going.into_iter().chain(staying).collect())
+}
+
+/// Names branches whose files are empty, with the commit that their reflogs name last.
+fn empty(repo: &Repo) -> Vec<Finding> {
+    let finding = |(branch, file): (BranchName, PathBuf)| {
+        let name = branch.full_ref().to_string();
+        let text = format!("{name} is empty, as after a loss of power: no runner sees that branch");
+        let log = std::fs::read_to_string(repo.common_dir().join("logs").join(&name)).unwrap_or_default();
+        let newest = log.lines().filter_map(|line| CommitId::parse_hex(line.split(' ').nth(1)?));
+        let newest = newest.filter(|commit| repo.commit(*commit).is_ok()).last();
+        let rm = format!("rm {}", shell_quote(file.display().to_string()));
+        Finding::error(
+            "refs",
+            text,
+            match newest {
+                Some(commit) => format!("{rm} && git update-ref {} {commit}", shell_quote(&name)),
+                None => format!(
+                    "git fsck --no-reflogs (it names commits that no ref has), then {rm} && git branch {} COMMIT",
+                    shell_quote(&branch)
+                ),
+            },
+        )
+    };
+    repo.empty_files().into_iter().map(finding).collect()
 }
 
 /// Names refs that keep others from being made.
