@@ -24,6 +24,7 @@ use crate::git::Repo;
 
 use crate::runner::attempt::files;
 use crate::runner::events::notice::{Notice, Outcome};
+use crate::runner::survey::words::{requests_again, requests_handed_back};
 use crate::runner::{shell_quote, shows_rescued};
 
 /// The prefix of the variables' names.
@@ -305,6 +306,20 @@ impl Notification {
         Payload { about, body: format!("{fields}\n").into_bytes(), variables, log }
     }
 
+    /// The command that carries on the node that the branch drives, if it drives one.
+    fn node_again(&self) -> Option<String> {
+        let branch = BranchName::new(&*self.exact).ok()?;
+        let state = |name: &Option<String>| name.as_deref().and_then(|name| StateName::parse(name).ok());
+        let remote = self.remote.as_deref().and_then(|name| RemoteName::parse(name).ok());
+        let (was, is) = (state(&self.previous_state), state(&self.state));
+        let again = match self.event {
+            HANDED_BACK => requests_handed_back(&branch, remote.as_ref(), is.as_ref()),
+            _ => requests_again(&branch, remote.as_ref(), was.as_ref()),
+        };
+        let is_of_run = !again.starts_with("aynig set-state");
+        is_of_run.then_some(again)
+    }
+
     /// Commands for the user, most likely first.
     fn next_steps(&self) -> Vec<String> {
         let branch = shell_quote(&self.exact);
@@ -314,7 +329,9 @@ impl Notification {
         let saved = self.rescue_ref.as_deref().map(shows_rescued);
         let retry = match &self.drives {
             Some(slug) => format!("aynig flow resume {slug}"),
-            None => format!("aynig set-state --retry --branch {branch}{remote}"),
+            None => self
+                .node_again()
+                .unwrap_or_else(|| format!("aynig set-state --retry --branch {branch}{remote}")),
         };
         match self.event {
             "stalled" => logs.into_iter().chain(saved).chain([retry]).collect(),
@@ -439,6 +456,22 @@ mod tests {
             ["VERSION", "EVENT", "BRANCH", "STATE", "RUNNER_ID", "TIME", "REPOSITORY", "GIT_DIR", "NEXT"];
         assert_eq!(names, expected.map(|name| format!("{PREFIX}{name}")));
         assert_eq!(payload.about, "state task");
+    }
+
+    #[test]
+    fn a_stalled_node_is_carried_on_by_the_next_run() {
+        let branch = BranchName::new("run/0a1b2c3d/ada").unwrap();
+        let stalled = Notification::of_state(&branch, &StateName::stalled(), None, &globs(&[])).unwrap();
+        for (origin, line) in [
+            ("orch-turn", "aynig run run/0a1b2c3d/ada"),
+            ("build", "aynig set-state --retry --branch run/0a1b2c3d/ada"),
+        ] {
+            let told = stalled.clone().after(Some(&state(origin)), None);
+            assert_eq!(told.next_steps(), [line]);
+        }
+        let handed_back =
+            Notification { state: Some("orch-turn".into()), ..Notification::new(HANDED_BACK, &branch) };
+        assert_eq!(handed_back.next_steps()[0], "aynig orch node start 0a1b2c3d ada");
     }
 
     #[test]
