@@ -106,6 +106,8 @@ fn only_the_listed_answers_are_taken() {
     assert_refused(&repo.aynig(["answer", "ready", "approved"]), 1, &words);
     let output = repo.aynig(["answer", "tsak", "approved"]);
     assert_refused(&output, 1, &["there is no branch tsak", "did you mean task?"]);
+    let sentence = repo.aynig(["answer", "task", "Looks good, please ship it"]);
+    assert_refused(&sentence, 2, &["`--comment TEXT`", "`aynig answer BRANCH` lists the answers"]);
     assert!(!err(&output).contains("git branch tsak"), "{}", err(&output));
 }
 

@@ -337,6 +337,25 @@ fn review_ends_at_a_person_or_stalls_when_nobody_gets_it_right() {
         "{message}"
     );
 
+    // The answer is a part of the request for each later round.
+    let (agent, prompts) = (repo.beside("agent"), repo.beside("prompts"));
+    let script =
+        format!("#!/bin/sh\ncat >>'{}'\necho more >>work.txt\necho 'VERDICT: approve'\n", prompts.display());
+    std::fs::write(&agent, script).expect("as the test made it");
+    std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(0o755)).expect("as the test made it");
+    repo.git(["config", "review.agent", agent.to_str().expect("UTF-8")]);
+    repo.aynig_ok(["answer", "topic", "implement", "--comment", "Also a table, please."]);
+    let output = run(&repo, &[]);
+    assert_eq!(repo.state("topic"), "reviewed", "{}", told(&output));
+    let prompts = std::fs::read_to_string(&prompts).expect("as the agent wrote it");
+    assert_eq!(prompts.matches("Also a table, please.").count(), 2, "{prompts}");
+    repo.git(["config", "review.agent", "no-such-agent --print"]);
+    let output = implement(&repo, "lacking", &[]);
+    assert_eq!(repo.state("lacking"), "implement", "{}", told(&output));
+    let message = repo.message("lacking");
+    assert!(message.contains("the agent no-such-agent cannot be started"), "{message}");
+    repo.git(["config", "--unset", "review.agent"]);
+
     command(&repo, ".aynig/review/stand-in", "cat >/dev/null; echo 'I am not sure.'");
     let output = implement(&repo, "unsure", &[]);
     assert_eq!(repo.state("unsure"), "stalled", "{}", told(&output));

@@ -22,7 +22,7 @@ pub(crate) struct Answer {
     pub(crate) branch: Option<OsString>,
 
     /// The answer: one of the states in `dwp-answers`, or any state if there is no such list
-    #[arg(value_name = "STATE", value_parser = parse_state)]
+    #[arg(value_name = "STATE", value_parser = parse_answer)]
     pub(crate) state: Option<StateName>,
 
     /// Add TEXT to the body as a marked section: who, when, in which state
@@ -44,6 +44,12 @@ pub(crate) struct Answer {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// The state of an answer. A sentence in its place belongs elsewhere.
+fn parse_answer(text: &str) -> Result<StateName, String> {
+    let more = "; words go into `--comment TEXT`, and `aynig answer BRANCH` lists the answers";
+    parse_state(text).map_err(|why| format!("{why}{more}"))
 }
 
 /// `aynig wait`.

@@ -154,8 +154,9 @@ pub fn remote_unset(repo: &Repo) -> Option<String> {
     ))
 }
 
-/// Finds the run that is meant by a slug, the beginning of an id, or an id.
+/// Finds the run that is meant by a slug, the beginning of an id, an id, or the name of one of its branches.
 pub fn find(repo: &Repo, text: &str) -> Result<RunId, Error> {
+    let text = of_branch(repo, text).unwrap_or(text);
     let error = match runs::find(repo, text) {
         Ok(run) => return Ok(run),
         Err(error) => error,
@@ -200,6 +201,13 @@ pub fn find(repo: &Repo, text: &str) -> Result<RunId, Error> {
         },
         (_, false) => error.hint(format!("the runs there are: {}", words.join(", "))),
     })
+}
+
+/// The slug in the name of a driver or a work branch.
+fn of_branch<'t>(repo: &Repo, text: &'t str) -> Option<&'t str> {
+    let (work, run) = settings::prefixes(repo).ok()?;
+    let below = text.strip_prefix(&run).or_else(|| text.strip_prefix(&work))?;
+    Some(below.split_once('/')?.0)
 }
 
 /// The words about a driver whose ledger is not here.

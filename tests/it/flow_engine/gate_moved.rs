@@ -123,6 +123,9 @@ fn work_that_a_rollback_of_the_flow_put_back_is_brought_back_and_approved() {
     assert_eq!(repo.git(["show", &format!("{}:work", run.work)]), "one");
     let refused = repo.aynig(["land", &run.driver]);
     let line = format!("`aynig land {}`", run.work);
+    for branch in [&run.work, &run.driver] {
+        assert!(out(&repo.aynig_ok(["flow", "show", branch])).contains("ended: succeeded"), "{branch}");
+    }
     assert_refused(&refused, 2, &["drives run", &line]);
     repo.aynig_ok(["land", &run.work]);
     assert_eq!(repo.git(["show", "main:work"]), "one");

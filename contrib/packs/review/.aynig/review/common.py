@@ -27,8 +27,12 @@ def settings():
 
 def ask_and_remarks():
     with open(os.environ["BODY_PATH"], encoding="utf-8", errors="replace") as file:
-        ask, _, remarks = file.read().partition("\n" + MARK + "\n")
-    return ask.strip(), remarks.strip()
+        ask, _, rest = file.read().partition("\n" + MARK + "\n")
+    # Remarks are indented. What is below them, and is not, is a person's answer: a part of the request from now on.
+    lines = rest.splitlines()
+    end = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith(" ")), len(lines))
+    ask, reply = ask.strip(), "\n".join(lines[end:]).strip()
+    return (f"{ask}\n\n{reply}" if reply else ask), "\n".join(lines[:end]).strip()
 
 
 def number(name, otherwise):
@@ -50,7 +54,13 @@ def agent(part, prompt):
     with open(f".aynig/review/{part}.md", encoding="utf-8") as file:
         prompt = file.read().rstrip() + "\n\n" + prompt
     print(f"{part}: {shlex.join(program)}", flush=True)
-    done = subprocess.run(program, input=prompt, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        done = subprocess.run(program, input=prompt, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    except OSError as error:
+        # Another host may have it.
+        unable = f"the agent {program[0]} cannot be started ({error.strerror}); `git config review.agent PROGRAM` names another"
+        print("SET_STATE " + json.dumps({"unable": unable[:300]}), flush=True)
+        raise SystemExit(0)
     # A SET_STATE line in its output must not count as ours.
     print("\n".join("| " + line for line in done.stdout.splitlines()), flush=True)
     if done.returncode != 0:
@@ -59,7 +69,9 @@ def agent(part, prompt):
 
 
 def go_on(state, subject, ask, remarks="", more=()):
-    body = f"{ask}\n\n{MARK}\n\n{remarks[-LONGEST:]}" if remarks else ask
+    # The end of long remarks, from the beginning of a line.
+    remarks = remarks if len(remarks) <= LONGEST else remarks[-LONGEST:].partition("\n")[2]
+    body = f"{ask}\n\n{MARK}\n\n{remarks}" if remarks else ask
     trailers = {"dwp-base": base(), "dwp-round": str(number("DWP_ROUND", 1)), **dict(more)}
     print("SET_STATE " + json.dumps({"state": state, "subject": subject, "body": body, "keep_trailers": True, "trailers": trailers}), flush=True)
 
