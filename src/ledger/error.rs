@@ -11,7 +11,7 @@ use crate::model::decide::{Refusal, RefusalKind};
 use crate::model::ids::{OpId, RunId, Slug};
 
 /// What is wrong with a commit that a program of a step wrote.
-pub(super) const BY_A_STEP: &str = "a step wrote it by itself";
+pub(crate) const BY_A_STEP: &str = "a step wrote it by itself";
 
 /// An operation that was not carried out, or a ledger that cannot be read.
 #[derive(Debug, thiserror::Error)]

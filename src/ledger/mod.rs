@@ -52,6 +52,7 @@ pub mod watch;
 
 pub use bring::bring;
 pub use content::Content;
+pub(crate) use error::BY_A_STEP;
 pub use error::LedgerError;
 pub use masks::Masks;
 pub use operate::{Ledger, Operated};

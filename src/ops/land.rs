@@ -22,6 +22,7 @@ use crate::engine::FLOW;
 use crate::git::Repo;
 use crate::git::objects::commits::{NewCommit, Stored};
 use crate::git::objects::merge::{Merge, MergeError};
+use crate::model::run::RunKind;
 use crate::runner::authority::Authority;
 use crate::runner::options::Trust;
 use crate::runner::survey::resolve::Resolver;
@@ -181,9 +182,16 @@ pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Lan
     let run = work::of_run(repo, authority, &request.branch);
     let from = Side::look(repo, authority, &request.branch).map_err(|error| match &run {
         // Its work is at another ref there, and the branch here may be an old one.
-        Some((_, handle)) if authority.source().is_some() && error.kind == Kind::NotFound => {
-            let again = format!("`aynig publish {handle}` brings the work of its run there");
-            Error { hints: vec![again], ..error }
+        Some((state, handle)) if authority.source().is_some() && error.kind == Kind::NotFound => {
+            let has_work = state.workspaces.values().any(|one| one.head_sha != one.base_sha);
+            let next = if has_work {
+                format!("`aynig publish {handle}` brings the work of its run there")
+            } else {
+                let slug = &state.run.slug;
+                let group = if state.run.kind == RunKind::Flow { "flow" } else { "orch" };
+                format!("run {slug} has no work yet: `aynig {group} show {slug}` shows where it stands")
+            };
+            Error { hints: vec![next], ..error }
         }
         _ => error,
     })?;

@@ -65,7 +65,10 @@ struct Shown {
 struct Other {
     context: Context,
     before: Option<Record>,
-    is_live: bool,
+    /// Whether a process is in its step.
+    is_locked: bool,
+    /// Whether its driver is leased, or was when its step was cut off.
+    is_leased: bool,
     /// Whether its step has begun for all that can be known. Else its driver is leased.
     has_begun: bool,
 }
@@ -150,16 +153,21 @@ impl Workspaces<'_> {
                 Some(before) => self.first_difference(before, now),
                 None => Some("the record of what there was".to_owned()),
             };
+            // A person may have made the change.
+            let settles = settles(&other.context);
             match name {
-                Some(name) if other.is_live => {
+                Some(name) if other.is_locked => {
                     Some(Awaited::Step(format!("{name} was changed while a step of {handle} is live")))
                 }
+                Some(name) if other.is_leased => Some(Awaited::Step(format!(
+                    "{name} was changed since a step of {handle} began, which may have been cut off; {settles}"
+                ))),
                 Some(name) => {
                     let words = format!("{name} was changed by an attempt of {handle}, and is not put back");
-                    Some(Awaited::Person(format!("{words}; {}", settles(&other.context))))
+                    Some(Awaited::Person(format!("{words}; {settles}")))
                 }
                 None => {
-                    if !other.is_live {
+                    if !other.is_locked && !other.is_leased {
                         self.forget_cut_off(&other.context);
                     }
                     None
@@ -174,7 +182,8 @@ impl Workspaces<'_> {
         match self.waits_beside(run, name)? {
             None => Ok(()),
             Some(Awaited::Step(why)) => {
-                Err(refused(&why).hint("when that step has ended the change is put back; then try again"))
+                Err(refused(&why)
+                    .hint("when that step has ended, what it changed is put back; then try again"))
             }
             Some(Awaited::Person(why)) => Err(refused(&why)),
         }
@@ -190,13 +199,13 @@ impl Workspaces<'_> {
             let file = self.directory(&context).join(LIVE);
             let is_locked = matches!(FileLock::try_acquire(&file), Ok(None));
             let (lease, shown) = (leases.get(&context.handle()), shown(&file));
-            let is_live = is_locked || lease.is_some();
-            if shown.is_none() && !is_live {
+            let is_leased = lease.is_some();
+            if shown.is_none() && !is_locked && !is_leased {
                 return None;
             }
             let has_begun = shown.is_some() || lease.is_some_and(|attempt| self.has_mark(&context, attempt));
             let before = shown.and_then(|shown| shown.before).or_else(|| self.record_of(&context));
-            Some(Other { context, before, is_live, has_begun })
+            Some(Other { context, before, is_locked, is_leased, has_begun })
         });
         Ok(others.collect())
     }
@@ -296,6 +305,24 @@ impl Workspaces<'_> {
             fsutil::replace(&file, &[&text.unwrap_or_default()[..], b"\n"].concat())
         });
         written.map_err(|error| Refusal::because(&format!("write {}", file.display()), &error))
+    }
+
+    /// The words for a hook or setting that is not as before an attempt of this workspace that was cut off. Other steps of
+    /// this host wait for a person then.
+    pub fn cut_off_words(&self, context: &Context) -> Result<Option<String>, Refusal> {
+        let file = self.directory(context).join(LIVE);
+        let before = shown(&file).and_then(|shown| shown.before);
+        let Some(before) = before.filter(|_| !matches!(FileLock::try_acquire(&file), Ok(None))) else {
+            return Ok(None);
+        };
+        let name = self.first_difference(&before, &self.recorded_now(context)?);
+        Ok(name.map(|name| {
+            format!(
+                "{name} was changed since a step here was cut off: put it back, or `aynig workspace snapshot --accept {}` \
+                 takes it as it is",
+                context.handle()
+            )
+        }))
     }
 
     /// Whether there is something that shows what there was before an attempt that was cut off.

@@ -230,6 +230,9 @@ fn snapshot(all: &Workspaces<'_>, context: &Context, accept: bool, json: bool) -
     if !is_of_this_step(&context.run_id) {
         persons_only("a snapshot of another run's workspace")?;
     }
+    if let Some(words) = all.cut_off_words(context)?.filter(|_| !accept) {
+        warn(&words);
+    }
     if accept {
         for Change { thing, name, how, undo, .. } in all.accept(context)? {
             let what = format!("the {} {name} was {}", thing.word(), how.word());

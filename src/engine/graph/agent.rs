@@ -143,7 +143,9 @@ impl Engine<'_> {
         hand: &Hand,
     ) -> Result<Result<Option<Asking>, String>, Refusal> {
         if is_gated(node) && !provider.can_ask() {
-            return Ok(Err(cannot_ask(provider.name.as_str())));
+            let slug = &work.ledger.tip().state.run.slug;
+            let set = format!("aynig orch node set {slug} {} --permissions skip", node.alias);
+            return Ok(Err(format!("{} (`{set}`)", cannot_ask(provider.name.as_str()))));
         }
         let manages = node.capabilities.edge_management != EdgeManagement::None
             && node.permissions.agent_management_requires_approval;

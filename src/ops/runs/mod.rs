@@ -39,7 +39,7 @@ pub use crate::journal::sync::Synced;
 use crate::ledger::fetch::fetch;
 use crate::ledger::tip::ledger_ref;
 use crate::ledger::watch::{Heard, Watch};
-use crate::ledger::{LedgerError, Place, Tip, archive, runs};
+use crate::ledger::{BY_A_STEP, LedgerError, Place, Tip, archive, runs};
 use crate::model::ids::NodeId;
 pub use crate::model::ids::RunId;
 pub use crate::model::run::Run;
@@ -90,12 +90,15 @@ pub fn update(repo: &Repo, remote: Option<&RemoteName>) -> Vec<String> {
 /// What helps against a ledger of a remote that is damaged and was never read here: no subcommand finds its run.
 fn strange(repo: &Repo, remote: &RemoteName, run: RunId, why: &LedgerError) -> Option<String> {
     let name = ledger_ref(run);
+    let LedgerError::Damaged { commit, why, .. } = why else { return None };
+    // A commit on a good ledger is taken off, and the ledger stays.
     let is_new = matches!(repo.read_ref(name.as_str().into()), Ok(None));
-    (is_new && matches!(why, LedgerError::Damaged { .. })).then(|| {
+    (is_new && why != BY_A_STEP).then(|| {
         let remote = shell_quote(remote.as_str());
         format!(
-            "`git ls-remote {remote} {name}` shows what {remote} has, and `git push {remote} :{name}` removes it there if \
-             it is no ledger of yours"
+            "`git log {}` shows what {remote} has at {name}; if no operation of a run is in it, `git push {remote} \
+             :{name}` removes it there",
+            commit.short()
         )
     })
 }

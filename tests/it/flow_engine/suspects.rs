@@ -185,3 +185,25 @@ fn a_driver_is_not_paused_by_failures_to_recover_beside_a_live_step() {
     later(&repo, &second);
     assert_eq!(steps(&repo, &second)[0], "work error", "it is recorded");
 }
+
+/// CONTRACT 20.33
+#[test]
+fn a_setting_that_a_person_changes_after_a_runner_died_is_taken_by_name() {
+    let repo = with_agent("");
+    waiting(&repo, "one", "true");
+    let first = start(&repo, &flow("work", &ONE.replace("NAME", "one")));
+    let runner = live(&repo, "one", &first);
+    runner.signal(Signal::SIGKILL);
+    runner.finish();
+    repo.git(["config", "aynig.validator.lint", "make lint"]);
+    let file = repo.path.join(".git/flow.yaml");
+    let begin = || repo.aynig(["flow", "start", file.to_str().expect("UTF-8"), "--base", "main"]);
+    let show = format!("`aynig workspace snapshot {}/flow`", first.slug);
+    assert_refused(&begin(), 3, &["aynig.validator.lint", "may have been cut off", &show]);
+    let words = told(&repo.aynig_ok(["workspace", "snapshot", &first.slug]));
+    let takes = format!("`aynig workspace snapshot --accept {}/flow`", first.slug);
+    assert!(words.contains("aynig.validator.lint") && words.contains(&takes), "{words}");
+    repo.aynig_ok(["workspace", "snapshot", "--accept", &first.slug]);
+    let begun = begin();
+    assert!(begun.status.success(), "{}", told(&begun));
+}

@@ -96,7 +96,15 @@ fn install(repo: &Repo, checkout: &Checkout, asked: &Asked<'_>) -> Result<Outcom
     let cannot = |error: ProcessError| Error::because("look at .aynig", &error);
     let uncommitted = repo.uncommitted_below(checkout, AYNIG).map_err(cannot)?;
     if !uncommitted.is_empty() {
-        return Err(not_committed(asked, &uncommitted));
+        let refused = not_committed(asked, &uncommitted);
+        // Git puts nothing away before the first commit.
+        return Err(match repo.checked_out(checkout) {
+            Some(_) => refused,
+            None => Error {
+                hints: vec!["commit it: `git add --all && git commit`; then install again".into()],
+                ..refused
+            },
+        });
     }
     let here = repo.files_at_head(checkout, AYNIG).map_err(cannot)?;
     let record = read_record(repo, checkout, &here)?;
