@@ -32,9 +32,8 @@ impl Ledger<'_> {
     /// [`LedgerError`] if the place cannot be asked, or does not take it back.
     pub fn take_back(&mut self, lease: Option<(BString, CommitId)>) -> Result<TakenBack, LedgerError> {
         let name = ledger_ref(self.run);
-        let names =
-            [BString::from(name.as_str())].into_iter().chain(lease.iter().map(|(name, _)| name.clone()));
-        let there = self.there(&names.collect::<Vec<_>>())?;
+        let own = (BString::from(name.as_str()), self.tip.id);
+        let there = self.there(&[own].into_iter().chain(lease.clone()).collect::<Vec<_>>())?;
         let now = there.get(name.as_bytes().as_bstr()).copied();
         let (good, why) = match now {
             Some(head) if head == self.tip.id => (head, None),
@@ -95,18 +94,21 @@ impl Ledger<'_> {
     }
 
     /// The newest commits of refs at the place of decision, with their objects. Refs that are not there are left out.
-    fn there(&self, names: &[BString]) -> Result<HashMap<BString, CommitId>, LedgerError> {
+    ///
+    /// Whatever is not as `expected` is fetched, even if its commit is here: another process may be unpacking it, and a
+    /// ledger whose files are not all here yet would be taken for a damaged one. Git's fetch looks for all objects.
+    fn there(&self, expected: &[(BString, CommitId)]) -> Result<HashMap<BString, CommitId>, LedgerError> {
+        let names: Vec<BString> = expected.iter().map(|(name, _)| name.clone()).collect();
         let Place::Remote(remote) = &self.place else {
             let here = names.iter().map(|name| Ok((name.clone(), self.repo.read_ref(name.as_bstr())?)));
             let here: Vec<(BString, Option<CommitId>)> = here.collect::<Result<_, LedgerError>>()?;
             return Ok(here.into_iter().filter_map(|(name, commit)| Some((name, commit?))).collect());
         };
-        let there = self.repo.ask_refs(remote, names, PATIENCE)?;
-        let is_missing =
-            |name: &&BString| there.get(*name).is_some_and(|head| self.repo.commit(*head).is_err());
-        let missing: Vec<BString> = names.iter().filter(is_missing).cloned().collect();
-        if !missing.is_empty() {
-            self.repo.fetch_objects(remote, &missing, PATIENCE)?;
+        let there = self.repo.ask_refs(remote, &names, PATIENCE)?;
+        let is_new = |(name, known): &&(BString, CommitId)| there.get(name).is_some_and(|head| head != known);
+        let new: Vec<BString> = expected.iter().filter(is_new).map(|(name, _)| name.clone()).collect();
+        if !new.is_empty() {
+            self.repo.fetch_objects(remote, &new, PATIENCE)?;
         }
         Ok(there)
     }

@@ -91,11 +91,22 @@ fn a_holder_that_wakes_after_its_lease_records_nothing_and_its_agent_is_gone() {
     let other = later(second, 3_600);
     let expected = ["one error", "one completed two", "two completed STOP"];
     assert_eq!(steps(second, &run), expected, "{}", told(&other));
+    // As if another process was just unpacking them, the newest commits are there, and nothing else of them.
+    let refs = [format!("refs/aynig/runs/{}", run.id), format!("refs/heads/{}", run.driver)];
+    for name in &refs {
+        let commit = second.git(["cat-file", "commit", &field.at_hub(name)]) + "\n";
+        let file = first.beside("commit");
+        std::fs::write(&file, commit).expect("a file");
+        let made = first.git(["hash-object", "-t", "commit", "-w", file.to_str().expect("UTF-8")]);
+        assert_eq!(made, field.at_hub(name));
+    }
+    let decided = field.at_hub(&refs[0]);
     runner.signal(Signal::SIGCONT);
     send(step, Signal::SIGCONT);
     gone(working);
     let woken = runner.finish();
     gone(step);
+    assert_eq!(field.at_hub(&refs[0]), decided, "what others wrote stays: {}", told(&woken));
     first.aynig_ok(["orch", "run", "list"]);
     assert_eq!(steps(first, &run), expected, "{}", told(&woken));
     field.assert_same(&run);
