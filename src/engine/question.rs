@@ -222,7 +222,7 @@ pub(super) fn weigh(slug: &Slug, approval: &Approval, given: &Given, now: Now) -
     Ok(Weighed::Moved(vec![Command::Answer { approval: approval_id, resolution: over }, again], refusal))
 }
 
-/// The same question about the commit `head`.
+/// Asks the question of `approval` again, about the commit `head`.
 fn asks_again(approval: &Approval, head: String) -> Command {
     let mut tool = Tool::new("", approval.tool.name.clone(), approval.tool.args.clone());
     tool.args.insert(HEAD.to_owned(), head.into());

@@ -22,7 +22,6 @@ use crate::engine::FLOW;
 use crate::git::Repo;
 use crate::git::objects::commits::{NewCommit, Stored};
 use crate::git::objects::merge::{Merge, MergeError};
-use crate::model::run::RunKind;
 use crate::runner::authority::Authority;
 use crate::runner::options::Trust;
 use crate::runner::survey::resolve::Resolver;
@@ -31,6 +30,7 @@ use crate::words::{error_chain, shell_quote};
 
 use super::declare::{Driven, driven_by};
 use super::error::{Error, Kind};
+use super::runs;
 use super::settings;
 use super::target::existing_head;
 use super::view::lease::lease_words;
@@ -187,9 +187,8 @@ pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Lan
             let next = if has_work {
                 format!("`aynig publish {handle}` brings the work of its run there")
             } else {
-                let slug = &state.run.slug;
-                let group = if state.run.kind == RunKind::Flow { "flow" } else { "orch" };
-                format!("run {slug} has no work yet: `aynig {group} show {slug}` shows where it stands")
+                let (slug, shows) = (&state.run.slug, runs::shows(&state.run));
+                format!("run {slug} has no work yet: `{shows}` shows where it stands")
             };
             Error { hints: vec![next], ..error }
         }
@@ -198,7 +197,7 @@ pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Lan
     if let Some(driven) = driven_by(repo, &from.name, Some(from.head.id))? {
         return Err(no_work(repo, &from.name, &driven)?);
     }
-    // Whoever lands there next sees what this has made.
+    // The next landing there begins after this one.
     let _turn = moves::turn(repo, authority, &into)?;
     let onto = Side::look(repo, authority, &into)?;
     let is_over = from.check_free(repo, authority)?;

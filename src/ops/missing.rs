@@ -6,13 +6,14 @@
 use crate::contract::alike::{nearest, nearest_command};
 use crate::contract::ids::{BranchName, CommitId, RemoteName, StateName};
 use crate::git::Repo;
-use crate::ledger::{Tip, runs};
-use crate::model::run::RunKind;
+use crate::ledger::Tip;
+use crate::ledger::runs::find;
 use crate::runner::authority::Authority;
 use crate::words::{NO_COMMIT, shell_quote};
 
 use super::error::{Error, Kind};
 use super::outer::OuterCommand;
+use super::runs;
 
 /// The use a branch was looked up for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,14 +127,11 @@ pub fn missing(repo: &Repo, authority: &Authority, branch: &BranchName, want: Pu
 
 /// Returns the words about the run with this slug or id. Its branches have longer names.
 fn run_of_name(repo: &Repo, name: &str) -> Option<String> {
-    let (id, head) = runs::find(repo, name)
-        .ok()
-        .and_then(|run| runs::all(repo).ok()?.into_iter().find(|(id, _)| *id == run))?;
-    let run = Tip::read_run(repo, id, head).ok()?.state.run;
-    let group = if run.kind == RunKind::Flow { "flow" } else { "orch" };
+    let id = find(repo, name).ok()?;
+    let run = Tip::read_run(repo, id, runs::head(repo, id).ok()??).ok()?.state.run;
     let slug = run.slug.as_str();
     name.starts_with(slug)
-        .then(|| format!("{slug} is a run: `aynig {group} show {slug}` shows what it waits for"))
+        .then(|| format!("{slug} is a run: `{}` shows what it waits for", runs::shows(&run)))
 }
 
 /// Returns the branches of remotes that were probably meant, and the remotes that nothing was fetched from yet.

@@ -99,7 +99,7 @@ impl Workspaces<'_> {
     pub fn undo_rollback(&self, context: &Context) -> Result<Remade, Refusal> {
         // A worktree that follows the host that rolled it back has nothing to bring back.
         if context.undo.is_none() && context.pending.is_none() {
-            // What cannot be asked is reported below.
+            // Without an answer, the ledger as last known decides.
             if let Ok(Some((run, _))) = self.ledger_of(context)
                 && let Ok(mut ledger) = Ledger::open(self.repo, run)
                 && let Err(error) = ledger.refresh()

@@ -41,7 +41,7 @@ pub(crate) enum Uncarried {
     Git(#[from] ProcessError),
 }
 
-/// What git says if it refused before it wrote anything.
+/// Parts of git's messages for a refusal before any write.
 const REFUSALS: [&str; 4] = ["Cannot merge", "overwritten by", "index.lock", "lose untracked files"];
 
 impl Uncarried {
@@ -91,7 +91,7 @@ impl Repo {
         two_way(place, &[], old, new)
     }
 
-    /// The same, before the branch moves.
+    /// Moves them before the branch moves.
     pub(crate) fn carry_ahead(
         &self,
         place: &Workplace,

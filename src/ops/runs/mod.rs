@@ -43,7 +43,7 @@ use crate::ledger::{BY_A_STEP, LedgerError, Place, Tip, archive, runs};
 use crate::model::ids::NodeId;
 pub use crate::model::ids::RunId;
 pub use crate::model::run::Run;
-use crate::model::run::RunStatus;
+use crate::model::run::{RunKind, RunStatus};
 pub use crate::model::state::State;
 use crate::words::{error_chain, shell_quote};
 
@@ -87,7 +87,7 @@ pub fn update(repo: &Repo, remote: Option<&RemoteName>) -> Vec<String> {
     }
 }
 
-/// What helps against a ledger of a remote that is damaged and was never read here: no subcommand finds its run.
+/// The next step for a damaged ledger of a remote that was never read here: no subcommand finds its run.
 fn strange(repo: &Repo, remote: &RemoteName, run: RunId, why: &LedgerError) -> Option<String> {
     let name = ledger_ref(run);
     let LedgerError::Damaged { commit, why, .. } = why else { return None };
@@ -292,6 +292,12 @@ fn whole(repo: &Repo, directory: &RunDirectory, synced: Synced) -> Result<Synced
         project(repo, directory, &Tip::read(repo, directory.run(), head)?)?;
     }
     Ok(synced)
+}
+
+/// The command that shows a run.
+pub(super) fn shows(run: &Run) -> String {
+    let group = if run.kind == RunKind::Flow { "flow" } else { "orch" };
+    format!("aynig {group} show {}", run.slug)
 }
 
 /// The newest commit of a run's ledger, as it is known here.

@@ -103,7 +103,7 @@ pub fn asks_again(branch: &BranchName, source: Option<&RemoteName>, failed: Opti
     format!("`aynig logs --branch {}` shows what it printed, `{again}` asks again", named(branch, source))
 }
 
-/// What a branch drives, by its name. No other branch has the beginning of an id there.
+/// The run or node that a branch drives, by its name. No other branch has the beginning of an id there.
 enum Drives<'a> {
     /// The run of a flow, by its slug.
     Flow(&'a str),
