@@ -237,7 +237,7 @@ impl Engine<'_> {
             return Ok(Ended::Declared(next));
         }
         // What a person left there is not the work of the step.
-        let (before, mut repairs, outside) =
+        let (before, mut repairs, mut outside) =
             match self.workspaces.snapshot_before_step(&context, settled(&ledger.tip().state))? {
                 Begun::Ready(begun) => *begun,
                 Begun::Waits(awaited) => return self.waits(ledger, driver, flow, attempt, awaited),
@@ -252,7 +252,11 @@ impl Engine<'_> {
         let id = &attempt.id;
         let lease = driver.known()?.filter(|known| driver.is_leased_by(*known, id));
         self.begin_work(run.id, run.counts.steps, id, &context)?;
-        outside.begin();
+        if matches!(step.act, Act::Rollback) {
+            outside.clear()
+        } else {
+            outside.begin()
+        }
         let step_id = id_of(step)?;
         let masks = Masks::of(self.repo, &run.base_sha)?;
         let state = &ledger.tip().state;

@@ -339,6 +339,11 @@ impl Outside {
         self.live.iter().for_each(|live| live.set_over(false));
     }
 
+    /// The step runs no program, so nothing that changes from now on is its doing.
+    pub fn clear(&mut self) {
+        self.live = None;
+    }
+
     /// As they were.
     pub(super) fn now(&self) -> &Record {
         &self.now

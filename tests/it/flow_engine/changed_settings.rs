@@ -169,6 +169,21 @@ fn a_person_may_change_settings_of_aynig_between_steps() {
 
 /// CONTRACT 20.33
 #[test]
+fn a_person_may_change_settings_after_a_rollback() {
+    let repo = scene("true");
+    let undo = "  - {id: undo, opcode: ROLLBACK, target: pre_run, routes: {completed: STOP, error: STOP}}\n";
+    let text = flow("work", &(TWO.replacen("completed: next", "completed: undo", 1) + undo));
+    let run = start(&repo, &text);
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&repo, &run), ["work completed undo", "undo completed STOP"]);
+    repo.git(["config", "user.email", "other@example.com"]);
+    let next = start(&repo, &text);
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&repo, &next), ["work completed undo", "undo completed STOP"]);
+}
+
+/// CONTRACT 20.33
+#[test]
 fn an_agent_does_not_choose_who_approves() {
     let repo = scene("git config aynig.approver.boss person@example.com");
     repo.git(["config", "aynig.approver.boss", "boss@example.com"]);
