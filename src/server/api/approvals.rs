@@ -49,10 +49,10 @@ pub(super) async fn list(State(shared): At) -> Answer {
     .await
 }
 
-/// The status of an answer.
+/// What an answer says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-enum Status {
+enum Verdict {
     Approved,
     Denied,
     Modified,
@@ -62,7 +62,7 @@ enum Status {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Resolved {
-    status: Status,
+    status: Verdict,
     /// All arguments of the tool, with `modified`
     modified_args: Option<Map<String, Value>>,
     /// The reason, for the agent
@@ -106,7 +106,7 @@ pub(super) async fn resolve(
         }
         let engine = desk.engine(Some(asked.run))?;
         let Resolved { status, modified_args, reason } = given.resolution;
-        if (status == Status::Modified) != modified_args.is_some() {
+        if (status == Verdict::Modified) != modified_args.is_some() {
             return Err(Failure::rule(
                 "modifiedArgs",
                 "modifiedArgs belongs to the status modified, and the status to it",
@@ -115,10 +115,10 @@ pub(super) async fn resolve(
         let reason = reason.filter(|reason| !reason.is_empty());
         let id = asked.approval.id;
         match (asked.kind, status, given.always) {
-            (_, Status::Denied | Status::Modified, Some(_)) => {
+            (_, Verdict::Denied | Verdict::Modified, Some(_)) => {
                 return Err(Failure::rule("always", "always belongs to the status approved"));
             }
-            (RunKind::Flow, Status::Modified, _) => {
+            (RunKind::Flow, Verdict::Modified, _) => {
                 return Err(Failure::rule("status", "a gate is approved or denied"));
             }
             (RunKind::Flow, _, Some(_)) => {
@@ -126,14 +126,14 @@ pub(super) async fn resolve(
             }
             (RunKind::Flow, status, None) => {
                 let reply = Reply {
-                    approves: status == Status::Approved,
+                    approves: status == Verdict::Approved,
                     comment: reason.as_deref(),
                     about: None,
                     asked: Some(id),
                 };
                 flows::answer_gate(&engine, &desk.authority()?, asked.run, reply)?;
             }
-            (RunKind::Graph, Status::Approved, Some(always)) => {
+            (RunKind::Graph, Verdict::Approved, Some(always)) => {
                 let always = match always {
                     Good::Call => Always::Call,
                     Good::Tool => Always::Tool,
@@ -142,9 +142,9 @@ pub(super) async fn resolve(
             }
             (RunKind::Graph, status, None) => {
                 let status = match status {
-                    Status::Approved => Word::Approved,
-                    Status::Denied => Word::Denied,
-                    Status::Modified => Word::Modified,
+                    Verdict::Approved => Word::Approved,
+                    Verdict::Denied => Word::Denied,
+                    Verdict::Modified => Word::Modified,
                 };
                 let resolution = Resolution { status, modified_args, reason };
                 approvals::resolve(&engine, &id.to_string(), resolution)?;

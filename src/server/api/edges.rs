@@ -38,18 +38,18 @@ struct Spec {
 /// A new edge.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct New {
+pub(super) struct NewEdge {
     edge: Spec,
 }
 
 /// Make an edge
-#[utoipa::path(post, path = "/api/runs/{id}/edges", request_body = New, params(("id" = String, Path)),
+#[utoipa::path(post, path = "/api/runs/{id}/edges", request_body = NewEdge, params(("id" = String, Path)),
     responses((status = 200, description = "the edge", body = shapes::OneEdge)))]
 pub(super) async fn add(
     State(shared): At,
     Path(id): Path<String>,
     Key(key): Key,
-    body::Json(New { edge }): body::Json<New>,
+    body::Json(NewEdge { edge }): body::Json<NewEdge>,
 ) -> Answer {
     answer(shared, key, move |desk| {
         let run = desk.run(&id)?;

@@ -124,18 +124,18 @@ impl Fields {
 /// A new node.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct New {
+pub(super) struct NewNode {
     node: Fields,
 }
 
 /// Make a node
-#[utoipa::path(post, path = "/api/runs/{id}/nodes", request_body = New, params(("id" = String, Path)),
+#[utoipa::path(post, path = "/api/runs/{id}/nodes", request_body = NewNode, params(("id" = String, Path)),
     responses((status = 200, description = "the node", body = shapes::OneNode)))]
 pub(super) async fn add(
     State(shared): At,
     Path(id): Path<String>,
     Key(key): Key,
-    body::Json(New { node }): body::Json<New>,
+    body::Json(NewNode { node }): body::Json<NewNode>,
 ) -> Answer {
     answer(shared, key, move |desk| {
         let run = desk.run(&id)?;
@@ -165,7 +165,7 @@ fn one(desk: &Desk<'_>, run: RunId, alias: &str) -> Result<Value, Failure> {
 /// Changes of a node. If both have a field, that of `config` counts.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Change {
+pub(super) struct NodeChange {
     #[serde(default)]
     patch: Fields,
     #[serde(default)]
@@ -173,14 +173,14 @@ pub(super) struct Change {
 }
 
 /// Change a node
-#[utoipa::path(patch, path = "/api/runs/{id}/nodes/{node}", request_body = Change,
+#[utoipa::path(patch, path = "/api/runs/{id}/nodes/{node}", request_body = NodeChange,
     params(("id" = String, Path), ("node" = String, Path)),
     responses((status = 200, description = "the node", body = shapes::OneNode)))]
 pub(super) async fn change(
     State(shared): At,
     Path((id, named)): Path<(String, String)>,
     Key(key): Key,
-    body::Json(Change { patch, config }): body::Json<Change>,
+    body::Json(NodeChange { patch, config }): body::Json<NodeChange>,
 ) -> Answer {
     answer(shared, key, move |desk| {
         let run = desk.run(&id)?;

@@ -214,19 +214,19 @@ pub(super) struct Patch {
 /// A request that changes a run.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Change {
+pub(super) struct RunChange {
     /// The fields that change
     patch: Patch,
 }
 
 /// Change a run
-#[utoipa::path(patch, path = "/api/runs/{id}", request_body = Change, params(("id" = String, Path)),
+#[utoipa::path(patch, path = "/api/runs/{id}", request_body = RunChange, params(("id" = String, Path)),
     responses((status = 200, description = "its whole state", body = shapes::OneRun)))]
 pub(super) async fn change(
     State(shared): At,
     Path(id): Path<String>,
     Key(key): Key,
-    body::Json(Change { patch }): body::Json<Change>,
+    body::Json(RunChange { patch }): body::Json<RunChange>,
 ) -> Answer {
     answer(shared, key, move |desk| {
         let run = desk.run(&id)?;

@@ -133,7 +133,7 @@ impl Server {
     pub(super) fn ask(&self, method: &str, path: &str, body: &str) -> Answered {
         let bearer = format!("Authorization: Bearer {}", self.token);
         let answer = self.with(method, path, &[&bearer, "Content-Type: application/json"], body);
-        document::assert_described(method, path, &answer);
+        document::assert_described(method, path, body, &answer);
         answer
     }
 
