@@ -44,6 +44,12 @@ export function Command({ line }) {
   return html`<span class="command"><code>${line}</code><${Copy} text=${line} label="Copy the command" /></span>`;
 }
 
+/** The line below a heading with the command that shows the same. */
+export function Same({ line }) {
+  return html`<p class="same"><span>In a terminal:</span> <code>${line}</code>
+    <${Copy} text=${line} label="Copy the command" /></p>`;
+}
+
 /**
  * A control that changes something: it shows its command line, waits for the answer, and shows why it was refused.
  * @param {{children: any, act: () => Promise<any>, line?: string, kind?: string, confirm?: string, disabled?: boolean,

@@ -3,10 +3,9 @@ import { api } from "../api.js";
 import { command } from "../commands.js";
 import { html } from "../dom.js";
 import { duration, moment, plural } from "../format.js";
-import { Age, Command, Empty, Fault, Loading, Said, Status, Title, useFetched } from "../parts.js";
+import { Age, Command, Empty, Fault, Loading, Said, Same, Status, Title, useFetched } from "../parts.js";
 import { branchPath, route, setQuery } from "../route.js";
 import { branches } from "../store.js";
-import { Same } from "./shell.js";
 import { Answered, Waits } from "./waits.js";
 
 /** The kinds with the five words, the most urgent first. @type {[string, string][]} */

@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { html } from "../dom.js";
 import { bytes, callLine, firstLine, moment, plural } from "../format.js";
-import { Act, Copy, Empty, Loading, Status, Title } from "../parts.js";
+import { Act, Copy, Empty, Loading, Same, Status, Title } from "../parts.js";
 import { eventsPath, route, setQuery } from "../route.js";
 import { cut, visible } from "../requests.js";
 import { journal, loadAll, loadOlder, view } from "../store.js";
@@ -11,7 +11,6 @@ import { statusOf, summaryOf, wordOf } from "../status.js";
 import { VirtualList } from "../virtual.js";
 import { command } from "../commands.js";
 import { Crumbs } from "./node.js";
-import { Same } from "./shell.js";
 
 export function Events() {
   const { run } = view.value;

@@ -5,7 +5,7 @@ import { command } from "../commands.js";
 import { html } from "../dom.js";
 import { callLine, moment, plural } from "../format.js";
 import { wantNotices } from "../notices.js";
-import { Age, Command, Empty, Exact, Loading, Title, useFetched } from "../parts.js";
+import { Age, Command, Empty, Exact, Loading, Same, Title, useFetched } from "../parts.js";
 import { keys, notices } from "../prefs.js";
 import { cut, isGate, nameBox, nameOf, visible } from "../requests.js";
 import { branchPath, nodePath, route, runPath, setQuery } from "../route.js";
@@ -13,7 +13,6 @@ import { approvals, loadApprovals, waitingBranches } from "../store.js";
 import { Answer } from "./answer.js";
 import { Batch } from "./batch.js";
 import { Args, EditDiff } from "./call.js";
-import { Same } from "./shell.js";
 import { OPCODES } from "./track.js";
 import { Answered, Waits } from "./waits.js";
 

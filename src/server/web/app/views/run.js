@@ -4,7 +4,7 @@ import { api } from "../api.js";
 import { command } from "../commands.js";
 import { html } from "../dom.js";
 import { cost, duration, firstLine, tokens } from "../format.js";
-import { Act, Age, Dialog, Empty, Said, Status, Tabs, Title } from "../parts.js";
+import { Act, Age, Dialog, Empty, Said, Same, Status, Tabs, Title } from "../parts.js";
 import { eventsPath, go, nodePath, route, runPath, writePath } from "../route.js";
 import { branches, flow, now, view } from "../store.js";
 import { canWrite, doing, flowLacksRunner, flowWords, haltedLine, hasEnded, nodeLacksRunner, openOf, statusOf, summaryOf, whyIdle,
@@ -14,7 +14,6 @@ import { Graph } from "./graph.js";
 import { NoRunner } from "./runner.js";
 import { Timeline } from "./timeline.js";
 import { Track } from "./track.js";
-import { Same } from "./shell.js";
 import { Publish, RollBack } from "./work.js";
 
 export function RunScreen() {

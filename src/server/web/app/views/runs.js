@@ -2,12 +2,11 @@
 import { command } from "../commands.js";
 import { html } from "../dom.js";
 import { cost, firstLine, plural, tokens } from "../format.js";
-import { Age, Empty, Loading, Status, Title } from "../parts.js";
+import { Age, Empty, Loading, Same, Status, Title } from "../parts.js";
 import { nameOf } from "../requests.js";
 import { route, runPath, setQuery } from "../route.js";
 import { approvals, loadMoreRuns, moreRuns, needed, summaries } from "../store.js";
 import { WORDS, hasEnded, waitsForAnswer, wordOf } from "../status.js";
-import { Same } from "./shell.js";
 
 export function Runs() {
   const { query } = route.value;

@@ -4,7 +4,7 @@ import { html } from "../dom.js";
 import { session } from "../api.js";
 import { duration } from "../format.js";
 import { announcement } from "../notices.js";
-import { Command, Copy, Empty, Fault, Loading, Title } from "../parts.js";
+import { Command, Empty, Fault, Loading, Title } from "../parts.js";
 import { theme } from "../prefs.js";
 import { route } from "../route.js";
 import { connection, needed, now, problem, reconnect, repository, view } from "../store.js";
@@ -95,10 +95,4 @@ const NEXT = { auto: "light", light: "dark", dark: "auto" };
 function Theme() {
   return html`<button type="button" class="quiet theme" onClick=${() => (theme.value = NEXT[theme.value])}
     aria-label="Theme: ${theme.value}. Change to ${NEXT[theme.value]}">◐ <span>${theme.value}</span></button>`;
-}
-
-/** The line below a heading with the command that shows the same. */
-export function Same({ line }) {
-  return html`<p class="same"><span>In a terminal:</span> <code>${line}</code>
-    <${Copy} text=${line} label="Copy the command" /></p>`;
 }
