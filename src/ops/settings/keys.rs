@@ -338,7 +338,7 @@ pub static KEYS: [Key; 49] = [
         option: value("lease-seconds", "DURATION"),
         value: Value::Seconds(1..=MAX_LEASE_SECONDS, |settings, seconds| settings.lease_seconds = seconds),
         default: Fallback::Value("300"),
-        help: "Length of a lease; it is renewed after two thirds of it",
+        help: "Length of a lease; it is renewed after two thirds of it. That of a driver is aynig.orchLeaseSeconds",
         ..PLAIN
     },
     Key {
