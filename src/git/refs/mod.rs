@@ -8,7 +8,9 @@
 //! | `reflog` | reads and writes reflogs |
 //! | `lock` | the lock file of a ref |
 //! | `intent_log` | announces moves, so that locks left by killed runners are recognised |
+//! | `abandoned` | frees copies of remote refs that a killed git left locked |
 
+pub(crate) mod abandoned;
 pub(crate) mod cas;
 pub(crate) mod intent_log;
 pub(crate) mod lock;

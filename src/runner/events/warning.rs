@@ -317,7 +317,7 @@ impl Display for Warning {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             Self::LockRemoved { name } => {
-                write!(f, "a runner that was killed had left {name} locked; the lock was removed")
+                write!(f, "a process that was killed had left {name} locked; the lock was removed")
             }
             Self::SightingsNotKept { why, directory } => sightings_not_kept(f, why, directory),
             Self::RemoteNotSet { remote, there } => remote_not_set(f, remote, there),

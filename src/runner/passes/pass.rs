@@ -125,7 +125,7 @@ pub fn pass(context: &Context<'_>, repo: &Repo) -> Result<Summary, PassError> {
 /// Makes one pass, skipping triggers whose command has run: a command that resets its own branch would
 /// otherwise run again and again (CONTRACT 11.1). Skips HEADs whose move was refused, too.
 fn pass_beyond(context: &Context<'_>, repo: &Repo, backoff: &mut Backoff) -> Result<Summary, PassError> {
-    for name in repo.release_dead_locks() {
+    for name in repo.release_dead_locks().into_iter().chain(repo.release_abandoned_locks()) {
         context.warn(None, Warning::LockRemoved { name });
     }
     context.authority.refresh(repo)?;
