@@ -1,6 +1,6 @@
 //! Compares a ledger with itself: what its events give, and what the tree of its newest commit has.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde_json::Value;
 
@@ -62,13 +62,13 @@ pub fn check(repo: &Repo, run: RunId, head: CommitId) -> Result<Checked, LedgerE
     for operation in &operations {
         operation.bad.iter().for_each(|why| fault(operation.commit.to_string(), why.clone()));
     }
-    let (state, faults) = replay(&operations);
+    let (state, faults) = replay(None, &operations);
     for (commit, why) in faults {
         fault(commit.to_string(), why.to_string());
     }
     match state {
         None => fault(head.to_string(), "no event makes the run".to_owned()),
-        Some(state) => compare(repo, &state, head, &mut fault)?,
+        Some(state) => compare(repo, &state, (None, head), &mut fault)?,
     }
     checked.operations = operations;
     Ok(checked)
@@ -95,7 +95,7 @@ pub(super) fn check_since(
             faults.push(BY_A_STEP.to_owned());
         }
         faults.extend(events.iter().filter_map(|event| state.apply(event).err()).map(|why| why.to_string()));
-        compare(repo, &state, commit, &mut |at, why| faults.push(format!("{at}: {why}")))?;
+        compare(repo, &state, (Some(good), commit), &mut |at, why| faults.push(format!("{at}: {why}")))?;
         if let Some(why) = faults.into_iter().next() {
             return Ok((good, Some(why)));
         }
@@ -104,25 +104,61 @@ pub(super) fn check_since(
     Ok((good, None))
 }
 
-/// Compares a state with the tree of a commit.
+/// What was added to a ledger since `known`, `None` for all of it: the commits, and what is wrong with them. Of the trees
+/// that of the newest commit alone is compared, since it is what will be read.
+pub(super) fn added_since(
+    repo: &Repo,
+    run: RunId,
+    known: Option<CommitId>,
+    head: CommitId,
+) -> Result<(Vec<CommitId>, Option<String>), LedgerError> {
+    let added = match operations(repo, run, head, known) {
+        Ok(added) => added,
+        Err(LedgerError::Damaged { why, .. }) => return Ok((Vec::new(), Some(why))),
+        Err(error) => return Err(error),
+    };
+    let commits: Vec<CommitId> = added.iter().map(|operation| operation.commit).collect();
+    let mut wrong: Vec<String> = added.iter().flat_map(|operation| operation.bad.iter().cloned()).collect();
+    for commit in &commits {
+        if is_of_a_step(repo, *commit)? {
+            wrong.push(BY_A_STEP.to_owned());
+        }
+    }
+    let before = known.map(|known| Tip::read_whole(repo, run, known)).transpose()?.map(|tip| tip.state);
+    let (state, faults) = replay(before, &added);
+    wrong.extend(faults.into_iter().map(|(_, fault)| fault.to_string()));
+    match state {
+        None => wrong.push("no event makes the run".to_owned()),
+        Some(state) => {
+            compare(repo, &state, (known, head), &mut |at, why| wrong.push(format!("{at}: {why}")))?;
+        }
+    }
+    Ok((commits, wrong.into_iter().next()))
+}
+
+/// Compares a state with the tree of a commit. Contents that `known` has as well are not read again.
 fn compare(
     repo: &Repo,
     state: &State,
-    head: CommitId,
+    (known, head): (Option<CommitId>, CommitId),
     fault: &mut impl FnMut(String, String),
 ) -> Result<(), LedgerError> {
-    let tree = repo.commit(head)?.tree;
-    let blobs = match repo.blobs_of(tree, MAX_FILES) {
+    let files = |commit: CommitId| Ok::<_, LedgerError>(repo.blobs_of(repo.commit(commit)?.tree, MAX_FILES));
+    let blobs = match files(head)? {
         Ok(blobs) => blobs,
         Err(error) => {
             fault(head.to_string(), error.to_string());
             return Ok(());
         }
     };
+    let known = known.map(files).transpose()?.and_then(Result::ok).unwrap_or_default();
+    let known: HashSet<(&str, CommitId)> = known.iter().map(|blob| (blob.path.as_str(), blob.id)).collect();
     let mut missing: BTreeSet<Entry> = state.entries().into_iter().collect();
     for blob in &blobs {
         let Some(entry) = Entry::parse(&blob.path) else {
-            if let Some(why) = wrong_content(repo, blob) {
+            if !known.contains(&(blob.path.as_str(), blob.id))
+                && let Some(why) = wrong_content(repo, blob)
+            {
                 fault(blob.path.clone(), why);
             }
             continue;

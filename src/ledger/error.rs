@@ -108,6 +108,16 @@ pub enum LedgerError {
         /// What is wrong.
         why: String,
     },
+    /// The ledger has an operation without a trusted signature, and `aynig.requireSigned` is set.
+    #[error("the ledger of run {run} is not taken over: {why}")]
+    Unsigned {
+        /// The run.
+        run: RunId,
+        /// Its newest commit.
+        commit: CommitId,
+        /// What is wrong.
+        why: String,
+    },
     /// The run is decided in another place.
     #[error("run {run} is decided {place}: {hint}")]
     Elsewhere {
@@ -246,6 +256,11 @@ impl LedgerError {
         }
         if let Self::Refused(Refusal::Ended(_, slug)) = self {
             return Some(format!("`aynig orch run resume {slug}` resumes it"));
+        }
+        if let Self::Unsigned { run, commit, .. } = self {
+            return Some(format!(
+                "`git update-ref {RUNS}{run} {commit}` takes it over as it is, if you vouch for it"
+            ));
         }
         let Self::Damaged { run, commit, why } = self else { return None };
         let name = format!("{RUNS}{run}");

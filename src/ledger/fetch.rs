@@ -33,10 +33,8 @@ pub struct Fetched {
 /// [`LedgerError`] if it cannot be asked, or refs cannot be read.
 pub fn fetch(repo: &Repo, remote: &RemoteName) -> Result<Fetched, LedgerError> {
     let before: HashMap<RunId, CommitId> = runs::all(repo)?.into_iter().collect();
-    // A killed process may have left its lock.
-    repo.fetch_ledgers(remote).or_else(|error| {
-        if repo.release_dead_locks().is_empty() { Err(error) } else { repo.fetch_ledgers(remote) }
-    })?;
+    let ask = || repo.fetch_ledgers(remote);
+    ask().or_else(|error| if set_back::released(repo) { ask() } else { Err(error) })?;
     let mut fetched = Fetched::default();
     let tips = repo.tips(&format!("{FETCHED_RUNS}{remote}/"))?;
     let there: HashSet<RunId> = tips.iter().filter_map(|tip| RunId::parse(&tip.branch.to_string())).collect();

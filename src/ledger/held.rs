@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::archive::{all_archived, archived};
 use super::error::LedgerError;
 use super::place::Place;
-use super::planted::{in_archive, on_ledger};
+use super::planted::{Wrong, in_archive, on_ledger};
 use super::runs;
 use super::set_back::{self, fetched_ref};
 use super::tip::{Tip, ledger_ref};
@@ -70,12 +70,10 @@ pub fn held(repo: &Repo, run: RunId) -> Result<Option<Held>, LedgerError> {
     let known = Tip::read_run(repo, run, here)?.state.run;
     let Place::Remote(remote) = Place::of(repo, run, &known.decided_by)? else { return Ok(None) };
     let Some(there) = repo.read_ref(fetched_ref(&remote, run).as_str().into())? else { return Ok(None) };
-    let planted = match Tip::read_run(repo, run, there) {
+    let planted = match Wrong::of(repo, run, (Some(here), there)) {
         _ if is_archived => in_archive(repo, &remote, run, &known.slug)?,
-        Err(LedgerError::Damaged { why, .. }) => {
-            on_ledger(repo, &remote, (run, &known.slug), (here, there), &why)?
-        }
-        Ok(_) | Err(_) => return Ok(None),
+        Ok(Some(wrong)) => on_ledger(repo, &remote, (run, &known.slug), (here, there), &wrong)?,
+        Ok(None) | Err(_) => return Ok(None),
     };
     Ok(Some(Held { remote, words: planted.to_string(), next: planted.takes_off }))
 }

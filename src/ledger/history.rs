@@ -76,10 +76,11 @@ fn read(commit: &Stored, run: RunId) -> Result<Operation, LedgerError> {
     Ok(Operation { commit: commit.id, op, events, bad })
 }
 
-/// Replays operations. Returns the state, and what did not fit, with its commit.
+/// Replays operations on top of a state, `None` for a run's beginning. Returns the state, and what did not fit, with its
+/// commit.
 #[must_use]
-pub fn replay(operations: &[Operation]) -> (Option<State>, Vec<(CommitId, Fault)>) {
-    let (mut state, mut faults) = (None::<State>, Vec::new());
+pub fn replay(mut state: Option<State>, operations: &[Operation]) -> (Option<State>, Vec<(CommitId, Fault)>) {
+    let mut faults = Vec::new();
     for operation in operations {
         for event in &operation.events {
             let applied = match &mut state {

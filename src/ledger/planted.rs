@@ -3,20 +3,61 @@
 //! Invariant: nothing of it is taken over. The run is held until a person has taken it off.
 
 use super::archive::archived_ref;
-use super::check::check_since;
+use super::check::added_since;
 use super::error::{LedgerError, Planted};
-use super::tip::ledger_ref;
+use super::tip::{Tip, ledger_ref};
 use crate::contract::ids::{CommitId, RemoteName};
 use crate::git::Repo;
+use crate::git::objects::trusted::refusals;
+use crate::git::process::cancel::Purpose;
 use crate::model::ids::{RunId, Slug};
 
-/// A commit `there` that `remote` has on the ledger of a run, and that cannot be read: `why`.
+/// Why a commit of a ledger is not taken over.
+pub(super) enum Wrong {
+    /// It is no operation, or cannot be read.
+    Damaged(String),
+    /// It has no trusted signature, and `aynig.requireSigned` is set.
+    Unsigned(String),
+}
+
+impl Wrong {
+    /// What is wrong with the commit `there` of a ledger, for a clone that is at `here`. One that is not ahead of `here` is
+    /// judged as set back (16.11). What is taken over was looked at, so only what was added needs a look.
+    pub(super) fn of(
+        repo: &Repo,
+        run: RunId,
+        (here, there): (Option<CommitId>, CommitId),
+    ) -> Result<Option<Self>, LedgerError> {
+        match Tip::read_run(repo, run, there) {
+            Err(LedgerError::Damaged { why, .. }) => return Ok(Some(Self::Damaged(why))),
+            Err(error) => return Err(error),
+            Ok(_) if here.is_none_or(|here| repo.descends(there, here)) => {}
+            Ok(_) => return Ok(None),
+        }
+        let (added, why) = added_since(repo, run, here, there)?;
+        if why.is_some() || !repo.config_flag("aynig.requireSigned") {
+            return Ok(why.map(Self::Damaged));
+        }
+        let mut refused = refusals(repo, &added.iter().copied().collect(), &[], Purpose::Scan);
+        Ok(added.iter().find_map(|commit| refused.remove(commit)).map(Self::Unsigned))
+    }
+
+    /// The error for a clone without the run.
+    pub(super) fn of_new(self, run: RunId, commit: CommitId) -> LedgerError {
+        match self {
+            Self::Damaged(why) => LedgerError::Damaged { run, commit, why },
+            Self::Unsigned(why) => LedgerError::Unsigned { run, commit, why },
+        }
+    }
+}
+
+/// A commit `there` that `remote` has on the ledger of a run, and that is not taken over.
 pub(super) fn on_ledger(
     repo: &Repo,
     remote: &RemoteName,
     (run, slug): (RunId, &Slug),
     (here, there): (CommitId, CommitId),
-    why: &str,
+    wrong: &Wrong,
 ) -> Result<Planted, LedgerError> {
     let to = repo.namespace()?.there(ledger_ref(run).as_str().into());
     let above: Vec<CommitId> = match repo.descends(there, here) {
@@ -26,11 +67,18 @@ pub(super) fn on_ledger(
         false => Vec::new(),
     };
     // Operations of others may be below it.
-    let is_good =
-        |id: &CommitId| matches!(check_since(repo, run, here, *id), Ok((good, None)) if good == *id);
+    let is_good = |id: &CommitId| matches!(Wrong::of(repo, run, (Some(here), *id)), Ok(None));
     let good = above.into_iter().find(is_good).unwrap_or(here);
+    let words = match wrong {
+        Wrong::Damaged(why) => format!("the ledger of run {slug} is damaged at {remote}: {why} ({there})"),
+        Wrong::Unsigned(why) => format!(
+            "the ledger of run {slug} has an operation at {remote} without a trusted signature: {why}; \
+             `git update-ref {} {there}` takes it over as it is",
+            ledger_ref(run)
+        ),
+    };
     Ok(Planted {
-        words: format!("the ledger of run {slug} is damaged at {remote}: {why} ({there})"),
+        words,
         takes_off: vec![format!("git push --force-with-lease={to}:{there} {remote} {good}:{to}")],
     })
 }

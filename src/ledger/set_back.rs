@@ -11,13 +11,13 @@ use super::archive::{self, archived_ref, below};
 use super::check::check_since;
 use super::error::{LedgerError, SetBack};
 use super::place::Place;
-use super::planted;
+use super::planted::{self, Wrong};
 use super::tip::{Tip, ledger_ref};
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::contract::layout::{FETCHED_RUNS, HEADS, RESCUED_LEDGERS, RESCUES, WORKS, work_ref};
 use crate::git::contents::rescue::Situation;
 use crate::git::remote::{PATIENCE, QUESTION};
-use crate::git::{Repo, Swap};
+use crate::git::{RefError, Repo, Swap};
 use crate::model::ids::{RunId, Slug};
 use crate::model::run::RunKind;
 use crate::model::workspace::WorkspaceStatus;
@@ -48,16 +48,15 @@ pub(super) fn follow(
         let moved = repo.swap(name.as_bytes().as_bstr(), here, there, log);
         moved.map(|moved| moved == Swap::Won)
     };
-    // One that cannot be read takes no place here.
-    let slug = match (Tip::read_run(repo, run, there), here) {
-        (Err(LedgerError::Damaged { why, .. }), Some(here)) => {
-            let slug = Tip::read_run(repo, run, here)?.state.run.slug;
-            let planted = planted::on_ledger(repo, remote, (run, &slug), (here, there), &why)?;
-            return Err(LedgerError::Planted(Box::new(planted)));
-        }
-        (read, _) => read?.state.run.slug,
-    };
-    let Some(known) = here.filter(|here| !repo.descends(there, *here)) else {
+    let is_ahead = here.is_none_or(|here| repo.descends(there, here));
+    if let Some(wrong) = Wrong::of(repo, run, (here, there))? {
+        let Some(here) = here else { return Err(wrong.of_new(run, there)) };
+        let slug = Tip::read_run(repo, run, here)?.state.run.slug;
+        let planted = planted::on_ledger(repo, remote, (run, &slug), (here, there), &wrong)?;
+        return Err(LedgerError::Planted(Box::new(planted)));
+    }
+    let slug = Tip::read_run(repo, run, there)?.state.run.slug;
+    let Some(known) = here.filter(|_| !is_ahead) else {
         return Ok(move_it("aynig: fetched")?);
     };
     // This clone has heard of a newer one since the remote was asked.
@@ -88,6 +87,20 @@ pub(super) fn fetch_run(
     run: RunId,
     slug: &Slug,
 ) -> Result<(), LedgerError> {
+    let fetch = || fetch_once(repo, remote, run, slug);
+    fetch().or_else(|error| match error {
+        LedgerError::Ref(RefError::Locked { .. }) | LedgerError::Remote(_) if released(repo) => fetch(),
+        error => Err(error),
+    })
+}
+
+/// Whether locks were removed that killed processes left.
+pub(super) fn released(repo: &Repo) -> bool {
+    let of_runners = repo.release_dead_locks();
+    !(of_runners.is_empty() && repo.release_abandoned_locks().is_empty())
+}
+
+fn fetch_once(repo: &Repo, remote: &RemoteName, run: RunId, slug: &Slug) -> Result<(), LedgerError> {
     let (name, fetched, archived) = (ledger_ref(run), fetched_ref(remote, run), archived_ref(run));
     let (works, before) = (format!("{WORKS}{run}/"), repo.read_ref(name.as_str().into())?);
     let copies = below(repo, &works)?;
@@ -99,10 +112,7 @@ pub(super) fn fetch_run(
         None => noted.map(|noted| repo.delete_ref(fetched.as_str().into(), noted)).transpose()?,
     };
     let names = [(&*name, &*fetched), (&archived, &archived), (&works, &works)];
-    let fetch = || repo.fetch_refs(remote, &names, PATIENCE);
-    // A killed process may have left its lock.
-    let done =
-        fetch().or_else(|error| if repo.release_dead_locks().is_empty() { Err(error) } else { fetch() });
+    let done = repo.fetch_refs(remote, &names, PATIENCE);
     if let (Err(_), Some(before)) = (&done, before.filter(|before| noted != Some(*before))) {
         // Nothing was heard, so nothing is noted.
         match noted {

@@ -75,7 +75,8 @@ impl From<LedgerError> for Refusal {
             | LedgerError::Elsewhere { .. }
             | LedgerError::Foreign { .. }
             | LedgerError::Version { .. }
-            | LedgerError::Damaged { .. } => Why::Failed,
+            | LedgerError::Damaged { .. }
+            | LedgerError::Unsigned { .. } => Why::Failed,
             LedgerError::Moved { .. }
             | LedgerError::Fenced { .. }
             | LedgerError::Busy { .. }

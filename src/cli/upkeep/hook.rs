@@ -19,12 +19,12 @@ use aynig::contract::ledger_guard;
 use aynig::contract::namespace::Namespace;
 use aynig::git::Repo;
 use aynig::git::objects::quarantine::Quarantine;
+use aynig::git::objects::trusted::refusals;
 use aynig::git::process::cancel::Purpose;
 use aynig::ops::app::App;
 use aynig::ops::error::Error;
 use aynig::ops::settings;
 use aynig::runner::shell_quote;
-use aynig::runner::survey::trust::refusals;
 
 use crate::cli::args::{Hook, HookName};
 use crate::cli::exit::Exit;

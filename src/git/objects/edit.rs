@@ -109,6 +109,15 @@ impl Repo {
         self.blobs_outside(root, most, &[])
     }
 
+    /// Whether a tree has a file with this content, anywhere.
+    pub fn has_file_with(&self, root: CommitId, content: &[u8]) -> Result<bool, CommitError> {
+        let refuse = |why: String| CommitError::Unreadable { id: root, why };
+        let wanted = gix::objs::compute_hash(self.gix.object_hash(), gix::objs::Kind::Blob, content);
+        let wanted = wanted.map_err(|error| refuse(error.to_string()))?;
+        let is_file = |kind| matches!(kind, EntryKind::Blob | EntryKind::BlobExecutable);
+        Ok(self.walk_outside(root, &[])?.iter().any(|found| is_file(found.kind) && found.id == wanted))
+    }
+
     /// Like [`blobs_of`](Self::blobs_of), without what is in the directories `skipped`, which are not read.
     pub fn blobs_outside(
         &self,

@@ -9,6 +9,7 @@
 //! | `edit` | makes trees from others, and reads small files |
 //! | `revspec` | resolves a revision without guessing, and reads the files of its tree |
 //! | `signatures` | what git reports about the signatures of commits |
+//! | `trusted` | which signatures are good enough, and why not |
 //! | `differences` | what differs between two trees |
 //! | `patch` | the lines that differ between two trees |
 //! | `extract` | writes files of a commit beside a checkout |
@@ -31,3 +32,4 @@ pub mod quarantine;
 pub mod revspec;
 pub(crate) mod signatures;
 pub(crate) mod tree;
+pub mod trusted;

@@ -21,9 +21,10 @@ impl From<LedgerError> for Error {
             LedgerError::Version { .. } => {
                 new(Kind::Failed).hint("nothing was changed; the version of aynig that made it reads it")
             }
-            LedgerError::Damaged { .. } | LedgerError::SetBack(_) | LedgerError::Planted(_) => {
-                error.mends().into_iter().fold(new(Kind::Failed), Self::hint)
-            }
+            LedgerError::Damaged { .. }
+            | LedgerError::Unsigned { .. }
+            | LedgerError::SetBack(_)
+            | LedgerError::Planted(_) => error.mends().into_iter().fold(new(Kind::Failed), Self::hint),
             LedgerError::Moved { .. }
             | LedgerError::Fenced { .. }
             | LedgerError::Busy { .. }

@@ -12,11 +12,11 @@ use crate::contract::headlog::{Moved, Origin, origin};
 use crate::contract::ids::{AttemptId, CommitId};
 use crate::contract::report::plain_line;
 use crate::git::Repo;
+use crate::git::objects::trusted::refusals;
 use crate::git::process::cancel::Purpose;
 use crate::git::refs::reflog;
 
 use crate::runner::options::Trust;
-use crate::runner::survey::trust;
 
 /// The most foreign commits whose signatures are checked. Below them only the lease counts.
 const MOST: usize = 100;
@@ -100,7 +100,7 @@ impl<'a> Ground<'a> {
         }
         let (others, floor) = self.others(head);
         let asked: HashSet<CommitId> = others.iter().copied().collect();
-        let refused = trust::refusals(self.repo, &asked, &[], Purpose::Signature);
+        let refused = refusals(self.repo, &asked, &[], Purpose::Signature);
         let from = others.into_iter().find(|commit| !refused.contains_key(commit)).unwrap_or(floor);
         Taken { from, without: (from != head).then_some(head) }
     }

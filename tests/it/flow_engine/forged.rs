@@ -2,9 +2,11 @@
 
 use super::back::APPENDS;
 use super::forbidden::ONE;
+use super::gate_signed::trusts;
 use super::gone::asked;
 use super::hosts::Field;
 use super::*;
+use crate::signatures::key;
 
 /// Pushes to the hub what `$M` and `$T` say, on top of the ledger of the own run.
 fn pushes(forged: &str) -> String {
@@ -86,6 +88,40 @@ fn plants_a_commit(host: &Repo, run: &Started) {
     );
 }
 
+/// Puts an operation on the ledger of a run at the hub whose tree has a file that no event gave it.
+fn plants_a_file(host: &Repo, run: &Started, path: &str, script: &str) {
+    let ledger = format!("refs/aynig/runs/{}", run.id);
+    let event = format!(
+        r#"{{"id":"11111111-1111-4111-8111-111111111111","runId":"{}","ts":"2026-01-01T00:00:00.000Z","by":{{"runner":{{"runner":"x"}}}},"type":"run.patch","patch":{{"updatedAt":"2026-01-01T00:00:00.000Z"}}}}"#,
+        run.id
+    );
+    let message = format!(
+        "run: changed\n\n{event}\n\naynig-run: {}\naynig-op: 22222222-2222-4222-8222-222222222222\n",
+        run.id
+    );
+    let file = host.beside("message");
+    std::fs::write(&file, message).expect("a file");
+    sh(
+        host,
+        &format!(
+            "git fetch -q origin +{ledger}:refs/planted; export GIT_INDEX_FILE=$PWD/.git/planted
+             git read-tree refs/planted; P=$(git ls-files '{path}' | head -1)
+             B=$(git cat-file blob :$P | {script} | git hash-object -w --stdin)
+             git update-index --cacheinfo 100644,$B,$P; T=$(git write-tree); unset GIT_INDEX_FILE
+             C=$(git commit-tree $T -p refs/planted -F '{}'); git push -q origin $C:{ledger}",
+            file.display()
+        ),
+    );
+}
+
+fn plants_another_base(host: &Repo, run: &Started) {
+    plants_a_file(host, run, "run.json", r#"sed 's/"baseSha": "./"baseSha": "0/'"#);
+}
+
+fn plants_a_damaged_node(host: &Repo, run: &Started) {
+    plants_a_file(host, run, "nodes/*", "sed 's/.*/{/'");
+}
+
 /// A way to put something on the refs of a run at the hub.
 type Plants = fn(&Repo, &Started);
 
@@ -97,8 +133,10 @@ fn plants_an_archive(host: &Repo, run: &Started) {
 /// CONTRACT 16.13
 #[test]
 fn what_is_planted_at_the_hub_holds_a_run_and_is_named_with_the_lines_against_it() {
-    let plants: [(Plants, &str); 2] = [
+    let plants: [(Plants, &str); 4] = [
         (plants_a_commit, "git push --force-with-lease=refs/aynig/runs/"),
+        (plants_another_base, "git push --force-with-lease=refs/aynig/runs/"),
+        (plants_a_damaged_node, "git push --force-with-lease=refs/aynig/runs/"),
         (plants_an_archive, "git push origin :refs/aynig/archive/"),
     ];
     for (plants, line) in plants {
@@ -129,5 +167,45 @@ fn what_is_planted_at_the_hub_holds_a_run_and_is_named_with_the_lines_against_it
         second.aynig_ok(["run", "--drain"]);
         assert_eq!(end(first, &run), ["completed", "succeeded", "completed"]);
         assert!(first.aynig(["orch", "doctor", &run.slug]).status.success());
+    }
+}
+
+/// CONTRACT 13.12
+#[test]
+fn an_operation_without_a_trusted_signature_is_not_taken_over_where_one_is_required() {
+    let field = Field::new(APPENDS);
+    let [first, second] = &field.hosts;
+    let own = key(first, "own");
+    for host in &field.hosts {
+        trusts(host, &[&own]);
+        host.git(["config", "commit.gpgSign", "true"]);
+    }
+    first.git(["config", "aynig.requireSigned", "true"]);
+    let run = asked(first);
+    let ledger = format!("refs/aynig/runs/{}", run.id);
+    second.aynig_ok(["flow", "pause", &run.slug]);
+    first.aynig_ok(["flow", "resume", &run.slug]);
+    let good = field.at_hub(&ledger);
+    second.git(["config", "commit.gpgSign", "false"]);
+    second.aynig_ok(["flow", "pause", &run.slug]);
+    let unsigned = field.at_hub(&ledger);
+    let off = format!("git push --force-with-lease={ledger}:{unsigned} origin {good}:{ledger}");
+    let takes = format!("git update-ref {ledger} {unsigned}");
+    let refused = ["is not signed", "holds the run", &off, &takes];
+    assert_refused(&first.aynig(["flow", "approve", &run.slug]), 1, &refused);
+    assert_eq!(first.git(["rev-parse", &ledger]), good);
+    let words = told(&first.aynig(["flow", "show", &run.slug]));
+    assert!(words.contains(&off) && words.contains(&takes), "{words}");
+    // A host that has not heard of the run yet.
+    let third = field.third(APPENDS);
+    trusts(&third, &[&own]);
+    third.git(["config", "aynig.requireSigned", "true"]);
+    let words = told(&third.aynig(["flow", "list"]));
+    assert!(words.contains("is not signed") && words.contains(&takes), "{words}");
+    assert_eq!(third.git(["for-each-ref", &ledger]), "", "{words}");
+    for host in [first, &third] {
+        host.git(["update-ref", &ledger, &unsigned]);
+        let shown = told(&host.aynig_ok(["flow", "show", &run.slug]));
+        assert!(shown.contains("paused"), "{shown}");
     }
 }

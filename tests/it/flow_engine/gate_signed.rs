@@ -15,7 +15,7 @@ fn named(key: &Key) -> String {
 }
 
 /// Lets git check signatures by these keys, and sign by the first one.
-fn trusts(repo: &Repo, keys: &[&Key]) {
+pub(super) fn trusts(repo: &Repo, keys: &[&Key]) {
     let allowed = repo.beside("allowed");
     let lines: String = keys.iter().map(|key| format!("person@example.com {}", key.public)).collect();
     std::fs::write(&allowed, lines).expect("a file");

@@ -132,7 +132,7 @@ pub(super) fn assert_whole(repo: &Repo, run: RunId, writers: &[&str], count: usi
         assert!(own.iter().copied().eq(wanted.iter()), "{own:?}");
     }
     let all = history(&store.handle(), run, &here);
-    let (replayed, faults) = replay(&all);
+    let (replayed, faults) = replay(None, &all);
     assert_eq!(faults, Vec::new());
     assert_eq!(replayed.as_ref(), Some(&here.state), "replaying the events gives the tree of the tip");
     let mut ids: Vec<OpId> = all.iter().map(|operation| operation.op).collect();

@@ -59,13 +59,44 @@ fn what_is_no_operation_is_given_up() {
     let message = hub.git(["log", "-1", "--format=%B", &good]);
     let forged = hub.git(["commit-tree", &format!("{good}^{{tree}}"), "-p", &good, "-m", &message]);
     hub.git(["update-ref", &name, &forged]);
-    assert_eq!(fetch(&repo, &origin()).expect("fetched").moved, [run]);
-    assert_eq!(clone.head(&name), forged);
+    let fetched = fetch(&repo, &origin()).expect("fetched");
+    assert!(matches!(&fetched.refused[..], [(_, LedgerError::Planted(_))]), "{fetched:?}");
+    assert_eq!(clone.head(&name), good, "it is not taken over");
     hub.git(["update-ref", &name, &good]);
+    // Put into the clone by a program there.
+    clone.git(["update-ref", &name, &forged]);
     let fetched = fetch(&repo, &origin()).expect("fetched");
     assert!(fetched.refused.is_empty(), "{fetched:?}");
     assert_eq!(clone.head(&name), good);
     assert_eq!(clone.head(&format!("refs/aynig/rescue/ledgers/{run}/{forged}")), forged);
+}
+
+/// A killed git leaves its lock empty.
+#[test]
+fn a_lock_that_a_killed_fetch_left_holds_a_run_up_for_minutes_only() {
+    let hub = Repo::new();
+    let clone = clone(&hub);
+    let store = open(&clone.path);
+    let repo = store.handle();
+    let (run, node) = run_with_node(&repo, &Place::Remote(origin()));
+    fetch(&repo, &origin()).expect("fetched");
+    let mut ledger = Ledger::open(&repo, run).expect("a ledger");
+    let locked = || {
+        let lock = clone.path.join(format!(".git/refs/aynig/ledgers/origin/{run}.lock"));
+        std::fs::File::create(&lock).expect("a file")
+    };
+    drop(locked());
+    assert!(ledger.operate(&op(OpId::random()), &[chat(node, "one")], &[]).is_ok());
+    let message = ledger.refresh().expect_err("a young lock is one of a living fetch").to_string();
+    assert!(message.contains(".lock exists and did not go away"), "{message}");
+    for round in 0..2 {
+        let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3_600);
+        locked().set_modified(hour_ago).expect("set");
+        match round {
+            0 => ledger.refresh().expect("refreshed"),
+            _ => drop(fetch(&repo, &origin()).expect("fetched")),
+        }
+    }
 }
 
 /// CONTRACT 16.8, 16.11
