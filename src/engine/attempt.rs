@@ -230,6 +230,9 @@ impl Engine<'_> {
         let run = ledger.tip().state.run.clone();
         let number = run.counts.steps + 1;
         let context = self.workspaces.of_run(run.id, run.slug.as_str(), FLOW)?;
+        if let Err(refusal) = (self.vets)(flow, &frozen_file(self.repo, ledger)?, context.base()) {
+            return Ok(Ended::Unable(refusal.message));
+        }
         let context = self.salvage(ledger, Some(&attempt.id), context)?;
         if has_lost && halted(flow, &ledger.tip().state).is_some() {
             let conclusion = Conclusion { workspace: Some((context, Vec::new())), ..Conclusion::default() };

@@ -87,6 +87,7 @@ use std::time::Duration;
 
 use crate::clock;
 use crate::contract::ids::{BranchName, CommitId, RemoteName, StateName};
+use crate::flow::document::Flow;
 use crate::git::Repo;
 use crate::journal::directory::RunDirectory;
 use crate::ledger::{Ledger, LedgerError, Place, content};
@@ -114,6 +115,9 @@ pub type Providers<'a> = dyn Fn(&str) -> Result<Provider, String> + 'a;
 /// Finds the text of a role for a node of a run with this base.
 pub type Roles<'a> = dyn Fn(&str, &str) -> Result<Option<String>, Refusal> + 'a;
 
+/// Refuses the flow of a run with this base, whose file has this content, if no step of it may be carried out here.
+pub type Vets<'a> = dyn Fn(&Flow, &[u8], CommitId) -> Result<(), Refusal> + 'a;
+
 /// The engine, with what this host lends to it.
 pub struct Engine<'a> {
     /// The repository.
@@ -134,6 +138,8 @@ pub struct Engine<'a> {
     pub providers: Box<Providers<'a>>,
     /// The text of a role for a node of a run with this base, if there is one.
     pub roles: Box<Roles<'a>>,
+    /// Whether steps of a flow are carried out here (`aynig.commandsFrom`).
+    pub vets: Box<Vets<'a>>,
     /// The command lines of validators: `aynig.validator.<name>`.
     pub validators: BTreeMap<String, String>,
     /// The command lines of planners: `aynig.evaluator`, and those with a name.

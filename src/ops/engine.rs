@@ -21,7 +21,7 @@ use super::app::Process;
 use super::error::Error;
 pub use super::inside::persons_only;
 use super::outer::OuterCommand;
-use super::{graphs, notify, settings, workspace};
+use super::{graphs, notify, settings, trust, workspace};
 
 /// The engine of this host. `watchdog` is the argument by which this program starts its watchdog.
 pub fn open<'a>(
@@ -44,8 +44,10 @@ pub fn open<'a>(
         stall_repeats: usize::try_from(settings.stall_repeats).unwrap_or(usize::MAX),
         pauses: settings.retry_pause,
         providers: Box::new(|name| settings::providers::here(repo, name)),
-        roles: Box::new(|base, role| {
-            graphs::role_text(repo, base, role).map_err(|error| Refusal::failed(error.message, error.hints))
+        roles: Box::new(|base, role| graphs::role_text(repo, base, role).map_err(refusal)),
+        vets: Box::new(|flow, file, base| {
+            let remote = settings::remote(repo).map_err(refusal)?;
+            trust::check_step(repo, remote.as_ref(), (flow, file), base).map_err(refusal)
         }),
         validators: settings::lines::validators(repo)?,
         evaluators: settings::lines::evaluators(repo)?,
@@ -61,6 +63,10 @@ pub fn open<'a>(
             }
         }),
     })
+}
+
+fn refusal(error: Error) -> Refusal {
+    Refusal::failed(error.message, error.hints)
 }
 
 /// How this host treats requests of nodes.

@@ -90,6 +90,18 @@ impl<'r> Trusted<'r> {
         }
     }
 
+    /// Refuses a base in which a prompt, a script or a file beside a script is another one.
+    fn check_base(&self, flow: &Flow, base: CommitId) -> Result<(), Error> {
+        for path in paths(flow) {
+            self.check_same(&path, base)?;
+        }
+        let Some(path) = beside_scripts(self.repo, flow, [self.commit, base])? else { return Ok(()) };
+        let name = &self.name;
+        let what =
+            format!("{path} of the base differs from the one of {name}, and is beside a script of the flow");
+        Err(self.refused(&what))
+    }
+
     /// Refuses a path that is something else in the base.
     fn check_same(&self, path: &str, base: CommitId) -> Result<(), Error> {
         if self.at(self.commit, path)? == self.at(base, path)? {
@@ -97,6 +109,33 @@ impl<'r> Trusted<'r> {
         }
         Err(self.refused(&format!("{path} of the base differs from the one of {}", self.name)))
     }
+}
+
+/// Refuses to carry out a step of a flow that does not come from the ref: its frozen file `bytes` must be a file of the ref,
+/// and what it names the same there and in the base. A run whose base was the newest commit of the ref once, and has the
+/// file, goes on when the ref has moved.
+pub fn check_step(
+    repo: &Repo,
+    remote: Option<&RemoteName>,
+    (flow, bytes): (&Flow, &[u8]),
+    base: CommitId,
+) -> Result<(), Error> {
+    let Some(trusted) = Trusted::of(repo, remote, ["its steps are not carried out here", "run it"])? else {
+        return Ok(());
+    };
+    let has_file = |commit: CommitId| {
+        let because = |error: &dyn std::error::Error| Error::because("read the files of a commit", error);
+        let tree = repo.commit(commit).map_err(|error| because(&error))?.tree;
+        repo.has_file_with(tree, bytes).map_err(|error| because(&error))
+    };
+    let was_ref = || repo.history(trusted.commit).map_while(Result::ok).any(|one| one.id == base);
+    if has_file(base)? && was_ref() {
+        return Ok(());
+    }
+    if !has_file(trusted.commit)? {
+        return Err(trusted.refused(&format!("the flow of this run is no file of {}", trusted.name)));
+    }
+    trusted.check_base(flow, base)
 }
 
 /// Refuses a flow that does not come from the ref: the file, the prompts and scripts that it names, and the commands of the
@@ -113,16 +152,7 @@ pub fn check_flow(
     };
     trusted.check_programs(COMMANDS, OF_FLOW)?;
     trusted.check_file(file, bytes)?;
-    for path in paths(flow) {
-        trusted.check_same(&path, base)?;
-    }
-    if let Some(path) = beside_scripts(repo, flow, [trusted.commit, base])? {
-        let name = &trusted.name;
-        let what =
-            format!("{path} of the base differs from the one of {name}, and is beside a script of the flow");
-        return Err(trusted.refused(&what));
-    }
-    Ok(())
+    trusted.check_base(flow, base)
 }
 
 /// The first file that differs between two commits and comes along with a script of a flow (CONTRACT 20.17).

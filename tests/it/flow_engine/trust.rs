@@ -40,6 +40,49 @@ fn a_flow_that_is_not_of_the_trusted_ref_is_not_started() {
     assert_eq!(repo.state(driver), "flow-done");
 }
 
+/// CONTRACT 20.27
+#[test]
+fn a_flow_that_is_not_of_the_trusted_ref_is_not_carried_out() {
+    let repo = with_agent("cat >/dev/null");
+    place_worktrees(&repo);
+    repo.command(".aynig/command/flow-step", "exec \"$AYNIG_BIN\" flow step");
+    repo.command(".aynig/command/stalled", "exec \"$AYNIG_BIN\" flow recover");
+    repo.commit_all("the commands of drivers");
+    repo.git(["branch", "trusted"]);
+    repo.write("flow.yaml", &flow("implement", STEP));
+    repo.commit_all("the flow");
+    // Started where commands are taken from the branch itself.
+    let started = json(&repo.aynig_ok(["flow", "start", "flow.yaml", "--json"]));
+    let driver = started["driver"].as_str().expect("a name");
+    repo.git(["config", "aynig.commandsFrom", "trusted"]);
+    let words = told(&repo.aynig_ok(["run", "--drain"]));
+    assert_eq!(repo.state(driver), "flow-step", "{words}");
+    assert!(words.contains("the flow of this run is no file of trusted"), "{words}");
+    assert!(words.contains("aynig.commandsFrom is trusted"), "{words}");
+    repo.git(["branch", "-f", "trusted"]);
+    let slug = &started["slug"].as_str().expect("a slug");
+    repo.aynig_ok(["flow", "resume", slug]);
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(repo.state(driver), "flow-done");
+}
+
+/// CONTRACT 20.27
+#[test]
+fn a_run_of_the_trusted_ref_goes_on_when_the_ref_has_another_flow() {
+    let repo = with_agent("cat >/dev/null");
+    place_worktrees(&repo);
+    repo.command(".aynig/command/flow-step", "exec \"$AYNIG_BIN\" flow step");
+    repo.command(".aynig/command/stalled", "exec \"$AYNIG_BIN\" flow recover");
+    repo.write("flow.yaml", &flow("implement", STEP));
+    repo.commit_all("all of it");
+    repo.git(["config", "aynig.commandsFrom", "main"]);
+    let started = json(&repo.aynig_ok(["flow", "start", "flow.yaml", "--json"]));
+    repo.write("flow.yaml", &flow("implement", &STEP.replace("go", "another")));
+    repo.commit_all("the next version");
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(repo.state(started["driver"].as_str().expect("a name")), "flow-done");
+}
+
 /// CONTRACT 20.6
 #[test]
 fn the_question_and_the_answer_of_a_gate_are_in_the_record() {
