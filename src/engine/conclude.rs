@@ -51,6 +51,8 @@ pub(super) struct Conclusion {
     pub(super) answer: Option<(CommitId, CommitId)>,
     /// The words of a state that waits for a person.
     pub(super) note: Option<String>,
+    /// The number of the gate whose answer it notes. If that approved work that moved, it is asked about again instead.
+    pub(super) answers: Option<u64>,
 }
 
 impl Conclusion {
@@ -97,6 +99,8 @@ impl Engine<'_> {
             Holder::Person(head) => head,
         };
         for _ in 0..TRIES {
+            let again = conclusion.answers.map(|number| self.outdated(ledger, number)).transpose()?.flatten();
+            let conclusion = again.as_ref().unwrap_or(conclusion);
             let expected = self.held(driver, &mut head, holder)?;
             let op = match (&conclusion.by, holder) {
                 (Some(by), _) => self.op_by(by.clone())?,

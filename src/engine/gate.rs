@@ -144,10 +144,8 @@ impl Engine<'_> {
         attempt: &Attempt,
     ) -> Result<Ended, Refusal> {
         let before = ledger.tip().state.clone();
-        let mut conclusion = match self.outdated(ledger, number)? {
-            Some(again) => again,
-            None => Conclusion { commands: closes(&before, step, number, now()?), ..Conclusion::default() },
-        };
+        let commands = closes(&before, step, number, now()?);
+        let mut conclusion = Conclusion { commands, answers: Some(number), ..Conclusion::default() };
         let pushed = self.pushed(attempt)?;
         if let Some(pushed) = pushed.filter(|_| conclusion.commands.is_empty()) {
             conclusion = self.taken(ledger, number, &pushed)?;
@@ -160,7 +158,7 @@ impl Engine<'_> {
     }
 
     /// The question anew, if it was approved for work that moved since.
-    fn outdated(&self, ledger: &Ledger<'_>, number: u64) -> Result<Option<Conclusion>, Refusal> {
+    pub(super) fn outdated(&self, ledger: &Ledger<'_>, number: u64) -> Result<Option<Conclusion>, Refusal> {
         let state = &ledger.tip().state;
         let Some(approval) = request(state, number) else { return Ok(None) };
         // The branch may lack work that the ledger has: then the next step does not begin at all.

@@ -161,3 +161,32 @@ fn an_approval_counts_for_the_approved_work_alone() {
         assert_eq!(steps(&repo, &run), done, "{order:?}: {told}");
     }
 }
+
+/// CONTRACT 20.24
+#[test]
+fn an_approval_does_not_count_for_work_that_is_put_back_while_it_is_noted() {
+    let repo = Repo::new();
+    let pid = repo.beside("pid");
+    repo.command(
+        ".aynig/command/flow-step",
+        &format!("echo $$ >'{}'; exec \"$AYNIG_BIN\" flow step", pid.display()),
+    );
+    repo.commit_all("a command that shows its process");
+    let run = worked(&repo);
+    repo.aynig_ok(["flow", "approve", &run.slug]);
+    repo.git(["config", "aynig.commandsFrom", "main"]);
+    let mut command = repo.aynig_command();
+    command.args(["run", "--branch", &run.driver]).env("AYNIG_CRASH_AT", "step-decided:stop");
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let runner = Running::start(&mut command);
+    let step: i32 = wait_for_file(&pid).trim().parse().expect("a number");
+    wait_until("the step to stop", || is_stopped(step));
+    repo.aynig_ok(["workspace", "rollback", &run.slug]);
+    let step = nix::unistd::Pid::from_raw(step);
+    nix::sys::signal::kill(step, nix::sys::signal::Signal::SIGCONT).expect("it is there");
+    let words = told(&runner.finish());
+    repo.git(["config", "--unset", "aynig.commandsFrom"]);
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&repo, &run), ["work completed ask", "ask"], "{words}");
+    assert!(words.contains("the gate asks anew"), "{words}");
+}
