@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::archive::{all_archived, archived};
+use super::archive::{all_archived, archived, is_planted};
 use super::error::LedgerError;
 use super::place::Place;
 use super::planted::{Wrong, in_archive, on_ledger};
@@ -60,20 +60,25 @@ pub fn held(repo: &Repo, run: RunId) -> Result<Option<Held>, LedgerError> {
         return Ok(Some(Held { remote, words, next: vec![back.gives_back, back.accepts] }));
     }
     let Some(here) = repo.read_ref(ledger_ref(run).as_str().into())? else { return Ok(None) };
-    let is_archived = archived(repo, run)?.is_some();
+    let archived = archived(repo, run)?;
     let remotes = repo.remote_names().into_iter().filter_map(|name| RemoteName::parse(&name).ok());
     let fetched = remotes.map(|remote| repo.read_ref(fetched_ref(&remote, run).as_str().into()));
     let fetched = fetched.collect::<Result<Vec<_>, _>>()?;
-    if !is_archived && !fetched.into_iter().flatten().any(|there| there != here) {
+    if archived.is_none() && !fetched.into_iter().flatten().any(|there| there != here) {
         return Ok(None);
     }
     let known = Tip::read_run(repo, run, here)?.state.run;
     let Place::Remote(remote) = Place::of(repo, run, &known.decided_by)? else { return Ok(None) };
-    let Some(there) = repo.read_ref(fetched_ref(&remote, run).as_str().into())? else { return Ok(None) };
-    let planted = match Wrong::of(repo, run, (Some(here), there)) {
-        _ if is_archived => in_archive(repo, &remote, run, &known.slug)?,
-        Ok(Some(wrong)) => on_ledger(repo, &remote, (run, &known.slug), (here, there), &wrong)?,
-        Ok(None) | Err(_) => return Ok(None),
+    let there = repo.read_ref(fetched_ref(&remote, run).as_str().into())?;
+    let planted = match there {
+        _ if archived.is_some_and(|one| is_planted(repo, &one, (Some(here), there)).unwrap_or(true)) => {
+            in_archive(repo, &remote, (run, &known.slug), (Some(here), there))?
+        }
+        None => return Ok(None),
+        Some(there) => match Wrong::of(repo, run, (Some(here), there)) {
+            Ok(Some(wrong)) => on_ledger(repo, &remote, (run, &known.slug), (here, there), &wrong)?,
+            Ok(None) | Err(_) => return Ok(None),
+        },
     };
     Ok(Some(Held { remote, words: planted.to_string(), next: planted.takes_off }))
 }

@@ -83,17 +83,28 @@ pub(super) fn on_ledger(
     })
 }
 
-/// A ref in the archive of `remote` for a run that nobody has deleted: a deletion moves the ledger there.
+/// A ref in the archive of `remote` for a run that nobody has deleted: a deletion moves the ledger there. This clone's
+/// ledger is at `here`, that of the remote at `there`.
 pub(super) fn in_archive(
     repo: &Repo,
     remote: &RemoteName,
-    run: RunId,
-    slug: &Slug,
+    (run, slug): (RunId, &Slug),
+    (here, there): (Option<CommitId>, Option<CommitId>),
 ) -> Result<Planted, LedgerError> {
     let name = archived_ref(run);
-    let to = repo.namespace()?.there(name.as_str().into());
+    let names = repo.namespace()?;
+    let to = names.there(name.as_str().into());
+    let words = match there {
+        Some(_) => format!("{remote} has {to}, as if run {slug} was deleted, and its ledger, too"),
+        None => format!("{remote} has {to}, which is no deletion of run {slug}, and its ledger no more"),
+    };
+    let gone = here.filter(|_| there.is_none());
+    let back = gone.map(|here| format!(" {here}:{}", names.there(ledger_ref(run).as_str().into())));
     Ok(Planted {
-        words: format!("{remote} has {to}, as if run {slug} was deleted, and its ledger, too"),
-        takes_off: vec![format!("git push {remote} :{to}"), format!("git update-ref -d {name}")],
+        words,
+        takes_off: vec![
+            format!("git push {remote} :{to}{}", back.unwrap_or_default()),
+            format!("git update-ref -d {name}"),
+        ],
     })
 }

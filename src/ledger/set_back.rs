@@ -122,12 +122,18 @@ fn fetch_once(repo: &Repo, remote: &RemoteName, run: RunId, slug: &Slug) -> Resu
         .map(drop)?;
     }
     done?;
-    if archive::archived(repo, run)?.is_some() {
+    if let Some(archived) = archive::archived(repo, run)? {
         // A deletion moves the ledger, too.
-        return match asked(repo, remote, run)? {
-            Some(_) => Err(LedgerError::Planted(Box::new(planted::in_archive(repo, remote, run, slug)?))),
-            None => archive::follow(repo, run, slug),
-        };
+        let there = asked(repo, remote, run)?;
+        if let (None, Some(was)) = (there, repo.read_ref(fetched.as_str().into())?) {
+            // What was fetched last counts for whoever asks nothing.
+            repo.delete_ref(fetched.as_str().into(), was).map(drop)?;
+        }
+        if archive::is_planted(repo, &archived, (before, there))? {
+            let planted = planted::in_archive(repo, remote, (run, slug), (before, there))?;
+            return Err(LedgerError::Planted(Box::new(planted)));
+        }
+        return archive::follow(repo, run, slug);
     }
     let Some(there) = repo.read_ref(fetched.as_str().into())? else { return Ok(()) };
     let followed = follow(repo, remote, run, (before, there));

@@ -170,6 +170,37 @@ fn what_is_planted_at_the_hub_holds_a_run_and_is_named_with_the_lines_against_it
     }
 }
 
+/// CONTRACT 16.13
+#[test]
+fn no_ledger_is_given_up_for_an_archive_that_is_no_deletion() {
+    for put in ["main", "LEDGER"] {
+        let field = Field::new(APPENDS);
+        let [first, second] = &field.hosts;
+        let run = asked(first);
+        second.aynig_ok(["flow", "list"]);
+        let ledger = format!("refs/aynig/runs/{}", run.id);
+        let good = field.at_hub(&ledger);
+        let put = put.replace("LEDGER", &ledger);
+        let archive = format!("refs/aynig/archive/{}/@ledger", run.id);
+        second.git(["push", "-q", "origin", &format!("{put}:{archive}"), &format!(":{ledger}")]);
+        for host in &field.hosts {
+            host.aynig(["status", "--all"]);
+            let words = told(&host.aynig(["flow", "show", &run.slug]));
+            assert!(
+                words.contains("is no deletion") && words.contains("git push origin :"),
+                "{put}: {words}"
+            );
+            assert_refused(&host.aynig(["flow", "approve", &run.slug]), 1, &["is no deletion"]);
+            assert_eq!(host.git(["rev-parse", &ledger]), good, "{put}");
+        }
+        let shown = json(&first.aynig_ok(["flow", "show", &run.slug, "--json"]));
+        let next = shown["next"].as_array().expect("a list").iter().filter_map(Value::as_str);
+        next.filter(|one| one.starts_with("git ")).for_each(|one| sh(first, one));
+        assert_eq!(field.at_hub(&ledger), good, "{put}: {shown}");
+        first.aynig_ok(["flow", "approve", &run.slug]);
+    }
+}
+
 /// CONTRACT 13.12
 #[test]
 fn an_operation_without_a_trusted_signature_is_not_taken_over_where_one_is_required() {
