@@ -289,7 +289,7 @@ impl Engine<'_> {
                 continue;
             }
             if let Some(head) = head {
-                self.record_interrupted(ledger, flow, head)?;
+                self.record_before_person(ledger, flow, head)?;
             }
             if let Some(next) = self.rests(ledger, flow, &conclusion.commands, head)? {
                 return Ok(granted(ledger, false, Some(next)));

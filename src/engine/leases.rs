@@ -31,6 +31,9 @@ const TRIES: u32 = 50;
 /// The evidence of an attempt that was interrupted.
 const WHY: &str = "its runner was stopped";
 
+/// The evidence of an attempt that was cut off.
+pub(super) const CUT_OFF: &str = "its attempt was cut off";
+
 /// A lease that was held.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Held {
@@ -145,8 +148,30 @@ impl Engine<'_> {
         flow: &Flow,
         head: CommitId,
     ) -> Result<bool, Refusal> {
+        self.record_lost(ledger, flow, head, None)
+    }
+
+    /// The same for a person who moves a driver, also from `stalled`. Then the attempt that was cut off is recorded as well:
+    /// nothing recovers it any more. What the person asks for may be tried once, whatever retries are left.
+    pub(super) fn record_before_person(
+        &self,
+        ledger: &mut Ledger<'_>,
+        flow: &Flow,
+        head: CommitId,
+    ) -> Result<(), Refusal> {
+        self.record_lost(ledger, flow, head, cut_off_below(self.repo, head)).map(drop)
+    }
+
+    fn record_lost(
+        &self,
+        ledger: &mut Ledger<'_>,
+        flow: &Flow,
+        head: CommitId,
+        cut_off: Option<Held>,
+    ) -> Result<bool, Refusal> {
         let mut lost = held_below(self.repo, head);
-        lost.retain(|held| held.is_interrupted);
+        let is_cut_off = |held: &Held| cut_off.as_ref().is_some_and(|one| one.attempt == held.attempt);
+        lost.retain(|held| held.is_interrupted || is_cut_off(held));
         lost.reverse();
         for _ in 0..TRIES {
             let state = &ledger.tip().state;
@@ -170,7 +195,7 @@ impl Engine<'_> {
         Err(Refusal::new(Why::Conflict, format!("the ledger of run {slug} moves all the time; try again")))
     }
 
-    /// The commands that record attempts of a step that were interrupted.
+    /// The commands that record attempts of a step that were interrupted or cut off.
     fn interrupted(
         &self,
         ledger: &mut Ledger<'_>,
@@ -181,12 +206,16 @@ impl Engine<'_> {
         let mut commands = Vec::new();
         for (number, held) in (ledger.tip().state.run.counts.steps + 1..).zip(lost) {
             let started = ago(held.lived)?;
+            let (why, flag) = match held.is_interrupted {
+                true => (WHY, Some(INTERRUPTED.to_owned())),
+                false => (CUT_OFF, None),
+            };
             // The files of another one are on its host.
             let (usage, artifacts) = match &here {
                 Some(here) if *here == held.attempt => self.killed_record(
                     ledger,
                     (&id_of(step)?, step.opcode(), number),
-                    (started, WHY),
+                    (started, why),
                     |_| Ok(()),
                 )?,
                 _ => (None, Vec::new()),
@@ -195,14 +224,14 @@ impl Engine<'_> {
                 cut_off: true,
                 outage: true,
                 lease: Some(held.attempt.clone()),
-                flags: vec![INTERRUPTED.to_owned()],
+                flags: flag.into_iter().collect(),
                 usage,
                 ..Record::default()
             };
             let end = EndedStep {
                 record,
                 artifacts,
-                ..EndedStep::new(number, Outcome::Error, None, Some(WHY.to_owned()))
+                ..EndedStep::new(number, Outcome::Error, None, Some(why.to_owned()))
             };
             commands.extend(lost_step(&ledger.tip().state, step, started, end)?);
         }

@@ -26,7 +26,7 @@ use super::attempt::{Attempt, Ended, id_of, unrecorded};
 use super::conclude::{Conclusion, Holder, STALLED};
 use super::driver::{MOST_READ, Next, run_of};
 use super::kept_end::Fate;
-use super::leases::{ago, cut_off_below, lost_step};
+use super::leases::{CUT_OFF, ago, cut_off_below, lost_step};
 use super::limits::paused;
 use super::record::{self, Recorder, for_ledger};
 use super::{Engine, FLOW, now};
@@ -160,8 +160,7 @@ impl Engine<'_> {
         is_last: bool,
         (lived, lost): (Duration, String),
     ) -> Result<Vec<Command>, Refusal> {
-        let why =
-            if is_last { "its attempt was cut off, and no retry is left" } else { "its attempt was cut off" };
+        let why = if is_last { "its attempt was cut off, and no retry is left" } else { CUT_OFF };
         let noted = self.noted(&ledger.tip().state.run, FLOW)?.map(|(_, words)| format!("; {words}"));
         let why = &format!("{why}{}", noted.unwrap_or_default());
         let (number, started) = (ledger.tip().state.run.counts.steps + 1, ago(lived)?);

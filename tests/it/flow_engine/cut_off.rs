@@ -135,3 +135,30 @@ fn a_stalled_driver_advises_what_moves_it() {
         assert!(resumed.status.success(), "{origin}: {}", err(&resumed));
     }
 }
+
+/// CONTRACT 20.5, 20.8
+#[test]
+fn a_person_who_moves_a_stalled_driver_does_not_erase_the_attempt() {
+    let verbs: [&[&str]; 2] = [&["resume"], &["pause", "resume"]];
+    for verbs in verbs {
+        let repo = with_agent("");
+        agent(&repo, "scripted", &once(&repo, ""));
+        let run = start(&repo, &text().replace("retries: 3", "retries: 0"));
+        let crash = "agent-ended:kill:1";
+        repo.aynig_command().arg("run").env("AYNIG_CRASH_AT", crash).output().expect("it runs");
+        let mut later = repo.aynig_command();
+        later.args(["run", "--branch", &run.driver, "--states", "none"]);
+        later.env("AYNIG_CLOCK_OFFSET_SECONDS", "4000").output().expect("it runs");
+        assert_eq!(repo.state(&run.driver), "stalled");
+        for verb in verbs {
+            repo.aynig_ok(["flow", verb, &run.slug]);
+        }
+        let done = steps(&repo, &run);
+        assert_eq!(done, ["work error"], "{verbs:?}");
+        let log = out(&repo.aynig_ok(["flow", "log", &run.slug]));
+        assert!(log.contains("its attempt was cut off"), "{verbs:?}: {log}");
+        repo.aynig_ok(["run", "--drain"]);
+        let done = steps(&repo, &run);
+        assert_eq!(done, ["work error", "work completed STOP"], "{verbs:?}");
+    }
+}
