@@ -42,8 +42,14 @@ impl<'r> Trusted<'r> {
     ) -> Result<Option<Self>, Error> {
         let Some(name) = settings::trust(repo)?.commands_from else { return Ok(None) };
         let commit = repo.commit_named(&name, remote);
-        let commit =
-            commit.map_err(|error| Error::setup(format!("aynig.commandsFrom: {error}; {}", words[0])))?;
+        let commit = commit.map_err(|error| {
+            let error = Error::setup(format!("aynig.commandsFrom: {error}; {}", words[0]));
+            match remote {
+                Some(remote) => error
+                    .hint(format!("if {remote} has it, `aynig run --dry-run` fetches it; then try again")),
+                None => error,
+            }
+        })?;
         Ok(Some(Self { repo, name, commit, words }))
     }
 
