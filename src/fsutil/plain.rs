@@ -86,13 +86,13 @@ pub(crate) fn clear_odd(path: &Path) -> io::Result<bool> {
 }
 
 /// Attempts something in a directory. If the owner took the permissions for it from themselves, they are given back, and
-/// it is attempted again.
+/// it is attempted again. A link may lead to a directory of others, and is not followed.
 ///
 /// # Errors
 /// That of the attempt.
 pub(crate) fn opened_up<T>(directory: &Path, attempt: impl Fn() -> io::Result<T>) -> io::Result<T> {
     attempt().or_else(|error| {
-        let closed = directory.metadata().map(|found| found.permissions());
+        let closed = directory.symlink_metadata().map(|found| found.permissions());
         let closed = closed.ok().filter(|closed| closed.mode() & OWNERS != OWNERS);
         let Some(mut mode) = closed.filter(|_| error.kind() == ErrorKind::PermissionDenied) else {
             return Err(error);

@@ -102,9 +102,9 @@ impl Workspaces<'_> {
 
     /// Hooks, settings and refs after a step, and the files that had to be put back before git could work at all.
     fn seen_after(&self, context: &Context, before: &Record) -> Result<(Record, Vec<Change>), Refusal> {
-        let mut mended = self.mend_vital(context, before)?;
+        let mut mended = self.mend_links(context, before);
+        mended.extend(self.mend_vital(context, before)?);
         mended.extend(self.mend_files(context, before, |path, was| !is_head(path) && is_odd(path, was)));
-        mended.extend(self.mend_hooks(context, before));
         let mut now = self.recorded_now(context).or_else(|refusal| {
             let more = self.mend_files(context, before, |path, was| !is_head(path) && !is_same(path, was));
             let is_mended = !more.is_empty();
@@ -148,34 +148,30 @@ impl Workspaces<'_> {
         changes
     }
 
-    /// Makes the directory of hooks the link, or none, that it was.
-    fn mend_hooks(&self, context: &Context, before: &Record) -> Option<Change> {
-        let hooks = self.repo.common_dir().join(HOOKS);
-        let link = std::fs::read_link(&hooks).ok();
-        let had_hooks = before.hooks.keys().any(|name| Path::new(name).starts_with(&hooks));
-        let is_file = had_hooks && hooks.symlink_metadata().is_ok_and(|found| found.is_file());
-        if link == before.hooks_link && !is_file {
-            return None;
-        }
-        let cleared = match link {
-            Some(_) => std::fs::remove_file(&hooks),
-            None if is_file => std::fs::remove_file(&hooks),
-            None => fsutil::clear_odd(&hooks).map(drop),
-        };
-        let linked = cleared.and_then(|()| match &before.hooks_link {
-            Some(target) => symlink(target, &hooks),
-            None => Ok(()),
-        });
-        warned(&hooks, linked);
-        let target = |link: &PathBuf| Hook { content: link.to_string_lossy().into_owned(), mode: None };
+    /// Makes the directories of hooks and files the links, or none, that they were. Until then nothing in them is touched:
+    /// it may be somebody else's.
+    fn mend_links(&self, context: &Context, before: &Record) -> Vec<Change> {
         let saved = self.saved(context);
-        let old = before.hooks_link.as_ref().map(target);
-        Some(Change::of_whole(
-            Thing::Hook,
-            &saved,
-            &hooks,
-            (old.as_ref(), link.as_ref().map(target).as_ref()),
-        ))
+        let mend = |(directory, was): (&PathBuf, &Option<PathBuf>)| {
+            let link = std::fs::read_link(directory).ok();
+            let had_some = before.hooks.keys().any(|name| Path::new(name).starts_with(directory));
+            let is_file = had_some && directory.symlink_metadata().is_ok_and(|found| found.is_file());
+            if link == *was && !is_file {
+                return None;
+            }
+            let cleared = if link.is_some() || is_file {
+                std::fs::remove_file(directory)
+            } else {
+                fsutil::clear_odd(directory).map(drop)
+            };
+            let linked = cleared.and_then(|()| was.as_ref().map_or(Ok(()), |was| symlink(was, directory)));
+            warned(directory, linked);
+            let target = |link: &PathBuf| Hook { content: link.to_string_lossy().into_owned(), mode: None };
+            let (old, new) = (was.as_ref().map(target), link.as_ref().map(target));
+            let thing = if directory.ends_with(HOOKS) { Thing::Hook } else { Thing::File };
+            Some(Change::of_whole(thing, &saved, directory, (old.as_ref(), new.as_ref())))
+        };
+        before.links.iter().filter_map(mend).collect()
     }
 
     /// Puts the directory of hooks back as a whole if it has more files than are compared.
@@ -260,14 +256,14 @@ impl Workspaces<'_> {
     ) -> Vec<Change> {
         let saved = self.saved(context);
         before.save_again(&saved);
-        let all_hooks = self.repo.common_dir().join(HOOKS);
         let mut keys: BTreeMap<&PathBuf, BTreeSet<&str>> = BTreeMap::new();
         for change in named.iter().filter(|change| change.is_violation) {
             let (name, path) = (change.name.as_str(), Path::new(&change.name));
             match change.thing {
                 Thing::Hook | Thing::File => {
                     let is_elsewhere = before.foreign.iter().any(|place| path.starts_with(place));
-                    if !is_elsewhere && !before.files.contains_key(path) && path != all_hooks {
+                    let is_whole = before.files.contains_key(path) || before.links.contains_key(path);
+                    if !is_elsewhere && !is_whole {
                         warned(path, restore_hook(before, &saved, path));
                     }
                 }

@@ -44,6 +44,9 @@ pub(super) const MOST_HOOKS: usize = 1_000;
 /// The directory of hooks.
 pub(super) const HOOKS: &str = "hooks";
 
+/// The directory of the registrations of worktrees.
+const WORKTREES: &str = "worktrees";
+
 /// The file with a worktree's own settings.
 const WORKTREE_SETTINGS: &str = "config.worktree";
 
@@ -108,9 +111,9 @@ pub(super) struct Record {
     /// Hooks and files of rules that a link leads to from the git directory: files of a checkout, or of a person.
     #[serde(skip)]
     pub(super) foreign: BTreeSet<PathBuf>,
-    /// The target of the directory of hooks, if it is a link.
+    /// Directories with hooks and files that are compared: the target, if it is a link.
     #[serde(skip)]
-    pub(super) hooks_link: Option<PathBuf>,
+    pub(super) links: BTreeMap<PathBuf, Option<PathBuf>>,
     /// Refs that a step must not make: those with names of directories of ours, so that no ref of ours can be made there,
     /// and replacements of objects, by which people are shown what is not there.
     #[serde(skip)]
@@ -246,7 +249,7 @@ impl Workspaces<'_> {
         }
         let locks = files.iter().map(|(path, file)| lock_of(real_of(path, file.as_ref())));
         let locks = locks.filter(|lock| lock.symlink_metadata().is_ok()).collect();
-        let hooks_link = std::fs::read_link(self.repo.common_dir().join(HOOKS)).ok();
+        let links = self.directories();
         Ok(Record {
             version: VERSION,
             common_dir: self.repo.common_dir().to_owned(),
@@ -259,7 +262,7 @@ impl Workspaces<'_> {
             files,
             locks,
             foreign,
-            hooks_link,
+            links,
             in_the_way,
             contents: keeper.contents.into_inner(),
         })
@@ -285,12 +288,23 @@ impl Workspaces<'_> {
         self.directory(context).join(SAVED)
     }
 
+    /// The directories in which hooks and files are that are compared, each after the one that it is in.
+    fn directories(&self) -> BTreeMap<PathBuf, Option<PathBuf>> {
+        let common = self.repo.common_dir();
+        let worktrees = common.join(WORKTREES);
+        let all = RULES.iter().filter_map(|name| common.join(name).parent().map(Path::to_owned));
+        let all = all.chain([common.join(HOOKS), worktrees.clone()]);
+        let listed = std::fs::read_dir(&worktrees).into_iter().flatten().flatten();
+        let all = all.chain(listed.map(|entry| entry.path()));
+        all.map(|path| (std::fs::read_link(&path).ok(), path)).map(|(link, path)| (path, link)).collect()
+    }
+
     /// The files in which the settings of the repository itself are.
     fn files_of_settings(&self, context: &Context) -> Result<Vec<PathBuf>, Refusal> {
         let common = self.repo.common_dir();
         let own = self.git_dir_of(context)?;
         let all = [common.join("config"), common.join(WORKTREE_SETTINGS), own.join(WORKTREE_SETTINGS)];
-        let others = std::fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten();
+        let others = std::fs::read_dir(common.join(WORKTREES)).into_iter().flatten().flatten();
         Ok(all.into_iter().chain(others.map(|entry| entry.path().join(WORKTREE_SETTINGS))).collect())
     }
 

@@ -100,6 +100,49 @@ fn a_step_cannot_hinder_that_hooks_are_put_back() {
 
 /// CONTRACT 20.33
 #[test]
+fn nothing_is_put_back_through_a_link_that_a_step_made() {
+    const FILES: [&str; 5] = ["exclude", "attributes", "grafts", "other", "config.worktree"];
+    for directory in ["info", "worktrees/mine", "worktrees", "$O"] {
+        let repo = with_agent("");
+        let (victim, info) = (repo.beside("victim"), repo.path.join(".git/info"));
+        std::fs::create_dir_all(&victim).expect("a directory");
+        std::fs::create_dir_all(&info).expect("a directory");
+        for name in FILES {
+            std::fs::write(victim.join(name), "[core]\n\tpager = theirs\n").expect("a file");
+        }
+        std::fs::write(info.join("exclude"), "mine\n").expect("a file");
+        let mine = repo.beside("mine");
+        repo.git(["worktree", "add", "-q", "--detach", mine.to_str().expect("UTF-8")]);
+        repo.git(["config", "extensions.worktreeConfig", "true"]);
+        repo.git(["-C", mine.to_str().expect("UTF-8"), "config", "--worktree", "core.pager", "mine"]);
+        let script = format!(
+            "cat >/dev/null; C=$(git rev-parse --git-common-dir); O=$(git rev-parse --git-dir); echo work >work
+            O=${{O#\"$C\"/}}; mv \"$C/{directory}\" \"$C/moved\"; ln -s '{}' \"$C/{directory}\"",
+            victim.display()
+        );
+        agent(&repo, "scripted", &script);
+        let run = start(&repo, &flow("work", ONE));
+        let output = repo.aynig(["run", "--drain"]);
+        let words = format!("{directory}: {}", told(&output));
+        // Without its own registration the runner finds no worktree, and leaves the work where it is.
+        if matches!(directory, "info" | "worktrees/mine") {
+            assert_eq!(steps(&repo, &run), ["work killed_policy STOP"], "{words}");
+        }
+        for name in FILES {
+            let text = std::fs::read_to_string(victim.join(name)).expect("it is still there");
+            assert_eq!(text, "[core]\n\tpager = theirs\n", "{words}");
+        }
+        let there = std::fs::read_dir(&victim).expect("a directory").count();
+        assert_eq!(there, FILES.len(), "{words}");
+        let left = std::fs::read_dir(repo.path.join(".git/worktrees")).into_iter().flatten().flatten();
+        let links = left.map(|one| one.path()).chain([info.clone(), repo.path.join(".git/worktrees")]);
+        assert_eq!(links.filter(|path| path.is_symlink()).count(), 0, "{words}");
+        assert_eq!(std::fs::read_to_string(info.join("exclude")).expect("a file"), "mine\n", "{words}");
+    }
+}
+
+/// CONTRACT 20.33
+#[test]
 fn more_hooks_than_are_compared_go_all() {
     let change = "mkdir -p hooks; cd hooks; touch $(seq 3200); echo evil >post-merge; mkdir d; touch $(seq -f d/%g 2000)";
     let repo = with_agent(&format!("cat >/dev/null; cd \"$(git rev-parse --git-common-dir)\"; {change}"));
