@@ -243,7 +243,7 @@ fn watching(repo: &Repo, authority: &Authority, seconds: u64) -> String {
 }
 
 /// Lets a stop end git calls. Results on their way may still land, and the lease stays known; after a second
-/// signal that may fail.
+/// signal that may fail. What is written then is still signed.
 fn end_calls(repo: &Repo, stop: &Stop, grace: Duration, narrator: &Narrator) -> Subscription {
     let (interrupt, running) = (repo.interrupt().clone(), narrator.running());
     stop.subscribe(move |notice| {
@@ -251,7 +251,7 @@ fn end_calls(repo: &Repo, stop: &Stop, grace: Duration, narrator: &Narrator) -> 
             interrupt.end_scans();
             interrupt.end_signatures(grace);
         } else {
-            interrupt.end_all();
+            interrupt.hurry();
         }
         let count = running.lock().map_or(0, |running| running.len());
         if notice.signals == 1 && count > 0 {

@@ -18,6 +18,9 @@ use crate::clock::Stopwatch;
 /// A signing call that takes no longer than this is never ended by [`Interrupt::end_signatures`].
 const MOMENT: Duration = Duration::from_secs(2);
 
+/// How long signing calls may take after [`Interrupt::hurry`].
+const HURRY: Duration = Duration::from_secs(10);
+
 /// The token; clones are the same token.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt(Arc<Inner>);
@@ -26,6 +29,8 @@ pub struct Interrupt(Arc<Inner>);
 struct Inner {
     scans: AtomicBool,
     all: AtomicBool,
+    /// Since when only signing calls go on.
+    hurried: OnceLock<Stopwatch>,
     /// When signing calls were asked to end, and their grace period.
     signatures: OnceLock<(Stopwatch, Duration)>,
     /// Whether the last signing program had to be ended.
@@ -86,6 +91,13 @@ impl Interrupt {
         self.0.all.store(true, Ordering::Relaxed);
     }
 
+    /// Ends every call that waits for others, but signing calls only after [`HURRY`]: without a signature the work that
+    /// was begun cannot be saved.
+    pub fn hurry(&self) {
+        self.end_scans();
+        self.0.hurried.get_or_init(Stopwatch::start);
+    }
+
     /// Ends signing calls once `grace` has passed. A call that begins later gets at least
     /// [`MOMENT`].
     pub fn end_signatures(&self, grace: Duration) {
@@ -127,13 +139,16 @@ impl Interrupt {
 
     /// Whether a call of this purpose that has taken this long must end.
     pub(crate) fn ends(&self, purpose: Purpose, taken: Duration) -> bool {
-        let signatures_end = || {
-            self.0.signatures.get().is_some_and(|(since, grace)| since.elapsed() >= *grace) && taken >= MOMENT
+        let hurried = self.0.hurried.get();
+        let is_late = || {
+            let is_over = |(since, grace): &(Stopwatch, Duration)| since.elapsed() >= *grace;
+            self.0.signatures.get().is_some_and(is_over)
+                || hurried.is_some_and(|since| since.elapsed() >= HURRY)
         };
         match purpose {
             Purpose::Scan => self.0.scans.load(Ordering::Relaxed),
-            Purpose::Signature => self.0.all.load(Ordering::Relaxed) || signatures_end(),
-            Purpose::Other => self.0.all.load(Ordering::Relaxed),
+            Purpose::Signature => self.0.all.load(Ordering::Relaxed) || (taken >= MOMENT && is_late()),
+            Purpose::Other => self.0.all.load(Ordering::Relaxed) || hurried.is_some(),
         }
     }
 

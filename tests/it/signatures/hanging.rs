@@ -253,3 +253,38 @@ fn signing_a_result_has_a_limit_and_hears_a_signal() {
         assert_eq!(fs::read_to_string(place).expect("it is kept"), "work\n", "{}", told(&output));
     }
 }
+
+/// CONTRACT 6.14, 10.5
+#[test]
+fn a_second_signal_does_not_end_the_signing_of_the_request() {
+    let slow = r#"case " $* " in *" sign "*) [ ! -e "$ROOM/hangs" ] || sleep 1;; esac"#;
+    let scene = Scene::new(&[("work", "trap 'say termed yes' TERM; say here yes; await never")], slow);
+    signed(&scene.repo, "task", &scene.known);
+    let running = scene.start(&["run", "--grace-seconds", "3600"], None);
+    scene.repo.said("here");
+    scene.hang();
+    running.signal(Signal::SIGTERM);
+    scene.repo.said("termed");
+    running.signal(Signal::SIGTERM);
+    let output = running.finish();
+    assert_eq!(output.status.code(), Some(143), "{}", told(&output));
+    assert_eq!(scene.repo.state("task"), "work", "{}", told(&output));
+}
+
+/// CONTRACT 10.5
+#[test]
+fn signing_after_a_second_signal_has_a_limit() {
+    let scene = Scene::new(&[("work", "trap 'say termed yes' TERM; say here yes; await never")], SIGNING);
+    signed(&scene.repo, "task", &scene.known);
+    let running = scene.start(&["run", "--grace-seconds", "3600"], None);
+    scene.repo.said("here");
+    scene.hang();
+    running.signal(Signal::SIGTERM);
+    scene.repo.said("termed");
+    running.signal(Signal::SIGTERM);
+    let start = Instant::now();
+    let output = running.finish();
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}: {}", start.elapsed(), told(&output));
+    assert_eq!(output.status.code(), Some(143), "{}", told(&output));
+    scene.nothing_is_left();
+}
