@@ -89,7 +89,7 @@ impl Workspaces<'_> {
             return item.stays("its workspace is not removed yet", "aynig workspace list");
         }
         if is_ledger && self.runs().join(run).exists() {
-            return item.stays("the files of its run are not moved yet", format!("aynig orch show {run}"));
+            return item.stays("the files of its run are not moved yet", "aynig clean --runs --workspaces");
         }
         let old = match self.repo.commit(commit) {
             Ok(stored) => Age::since(stored.committed_at, wanted),

@@ -49,8 +49,8 @@ pub(crate) struct Clean {
     #[arg(long)]
     pub(crate) deferred: bool,
 
-    /// Only what workspaces left: old directories, half-made ones and archived branches; with --apply remove these too if their
-    /// work is in a branch, or by their age
+    /// Only what workspaces left: old directories, half-made ones, those of ended and deleted runs, and archived branches; with
+    /// --apply remove these too if their work is in a branch, or by their age
     #[arg(long)]
     pub(crate) workspaces: bool,
 

@@ -10,7 +10,7 @@ use aynig::contract::ids::BranchName;
 use aynig::contract::retention::age_words;
 use aynig::ops::app::App;
 use aynig::ops::error::Error;
-use aynig::ops::flows::leftovers::{drivers, main_branch, workspaces as ended};
+use aynig::ops::flows::leftovers::{ask_for_deleted, drivers, main_branch, workspaces as ended};
 use aynig::ops::inside::persons_only;
 use aynig::ops::runs::leftovers::leftovers;
 use aynig::ops::workspace;
@@ -21,7 +21,7 @@ use aynig::runner::pluralize;
 use crate::cli::args::Clean;
 use crate::cli::exit::Exit;
 use crate::cli::ui;
-use crate::cli::ui::signals::shutdown;
+use crate::cli::ui::signals::{end_calls, shutdown};
 use crate::cli::ui::{BAD, CARE, FAINT, GOOD, STRONG, styled};
 
 /// Runs the subcommand.
@@ -64,9 +64,15 @@ pub(crate) fn run(app: &App, arguments: &Clean) -> Result<Exit, Error> {
         apply: arguments.apply,
         now: clock::wall_seconds(),
     };
+    if wanted.workspaces {
+        end_calls(&repo)?;
+        ask_for_deleted(&repo, &workspaces)?.iter().for_each(|words| ui::warn(words));
+    }
     let mut report = clean::clean(&repo, &wanted)?;
+    // Files of deleted runs are moved first.
+    let of_runs = leftovers(&repo, &wanted)?;
     report.add(workspaces.leftovers(&wanted)?);
-    report.add(leftovers(&repo, &wanted)?);
+    report.add(of_runs);
     report.add(drivers(&repo, &wanted)?);
     report.add(ended(&repo, &workspaces, &wanted)?);
     let failed = report.items.iter().any(|item| item.action == Action::Failed);

@@ -1,6 +1,7 @@
-//! Drivers and workspaces of runs that have ended, for `aynig clean` (CONTRACT 20.35).
+//! Drivers and workspaces of runs that have ended or were deleted, for `aynig clean` (CONTRACT 16.8, 20.35).
 //!
-//! Invariant: a workspace goes only if the main branch has its work, or if there is none; all of it is saved before.
+//! Invariant: a workspace goes only if its run was deleted, if the main branch has its work, or if there is none; all of it
+//! is saved before.
 //! A driver goes only where its run has ended by the ledger, it rests as ended, and nobody moves it meanwhile.
 //! The ledger keeps the run.
 
@@ -13,11 +14,12 @@ use crate::contract::layout::{HEADS, fetched_from, fetched_ref};
 use crate::engine::driver::{DONE, IDLE, RUN_KEY};
 use crate::git::remote::PATIENCE;
 use crate::git::{RefChange, Repo, Together};
-use crate::ledger::{LedgerError, Place, Tip, runs as ledgers};
+use crate::ledger::{LedgerError, Place, Tip, archive, runs as ledgers};
 use crate::model::ids::RunId;
 use crate::model::run::{DecidedBy, Run, RunKind, Verdict};
 use crate::model::state::State;
 use crate::ops::error::Error;
+use crate::ops::runs;
 use crate::ops::settings;
 use crate::ops::work::published_now;
 use crate::runner::clean::{CleanOptions, Item, Kind};
@@ -79,7 +81,52 @@ pub fn workspaces(
         return Ok(Vec::new());
     }
     let all = ended(repo, workspaces)?;
-    Ok(all.iter().map(|(state, context)| workspace(repo, workspaces, wanted, state, context)).collect())
+    let mut items: Vec<Item> =
+        all.iter().map(|(state, context)| workspace(repo, workspaces, wanted, state, context)).collect();
+    let deleted = deleted(repo, workspaces, wanted.now)?.into_iter();
+    items.extend(deleted.map(|(age, context)| of_deleted(workspaces, wanted, age, &context)));
+    // The files of a deleted run stay as long as it has a workspace.
+    runs::follow_deleted(repo)?;
+    Ok(items)
+}
+
+/// Asks the remote that decides here which runs it has, if there are workspaces here: another host may have deleted theirs.
+/// Returns what went wrong, in words.
+pub fn ask_for_deleted(repo: &Repo, workspaces: &Workspaces<'_>) -> Result<Vec<String>, Error> {
+    let remote = settings::remote(repo)?;
+    Ok(if workspaces.all()?.is_empty() { Vec::new() } else { runs::update(repo, remote.as_ref()) })
+}
+
+/// The workspaces on this host whose runs were deleted, each with the seconds since then.
+fn deleted(repo: &Repo, workspaces: &Workspaces<'_>, now: i64) -> Result<Vec<(u64, Context)>, Error> {
+    let mut found = Vec::new();
+    for context in workspaces.all()?.into_iter().filter_map(|entry| entry.context.ok()) {
+        let Some(run) = RunId::parse(&context.run_id) else { continue };
+        if runs::head(repo, run)?.is_none()
+            && let Some(archived) = archive::archived(repo, run)?
+        {
+            let stored = repo.commit(archived.ledger).map_err(LedgerError::from)?;
+            found.push((u64::try_from(now.saturating_sub(stored.committed_at)).unwrap_or(0), context));
+        }
+    }
+    Ok(found)
+}
+
+fn of_deleted(workspaces: &Workspaces<'_>, wanted: &CleanOptions, age: u64, context: &Context) -> Item {
+    let mut item = Item::new(Kind::Workspace, context.handle());
+    (item.branch, item.age) = (Some(context.branch_name.clone()), Some(age));
+    if age < wanted.older_than.unwrap_or(AGE) {
+        let next = format!("aynig workspace remove --apply {}", context.handle());
+        return item.stays("its run was deleted, and not long ago", next);
+    }
+    item.goes("its run was deleted; all in it is saved first")
+        .carried_out(wanted, || remove_it(workspaces, context))
+}
+
+/// Removes a workspace. Returns where its branch is.
+fn remove_it(workspaces: &Workspaces<'_>, context: &Context) -> Result<Option<String>, String> {
+    let removal = workspaces.remove(context).map_err(|refusal| refusal.message)?;
+    Ok(removal.archive.map(|archive| format!("its branch is {archive} now")))
 }
 
 /// The workspaces of ended runs on this host, with the states of the runs: `run.json` and workspaces alone.
@@ -106,6 +153,12 @@ pub fn old_workspaces(repo: &Repo, workspaces: &Workspaces<'_>) -> Result<(Vec<S
     let (go, stay): (Vec<_>, Vec<_>) = old.partition(is_unneeded);
     let handles = |all: Vec<(State, Context)>| all.iter().map(|(_, context)| context.handle()).collect();
     Ok((handles(go), handles(stay)))
+}
+
+/// The workspaces of runs that were deleted a day ago, as it is known here.
+pub fn old_deleted(repo: &Repo, workspaces: &Workspaces<'_>) -> Result<Vec<String>, Error> {
+    let all = deleted(repo, workspaces, clock::wall_seconds())?.into_iter();
+    Ok(all.filter(|(age, _)| *age >= AGE).map(|(_, context)| context.handle()).collect())
 }
 
 /// The main branch and its newest commit that is known here, also by what a runner fetched.
@@ -177,10 +230,7 @@ fn workspace(
         }
         Work::Gone => return item.stays(ended("its work branch is gone"), remove),
     };
-    item.goes(ended(why)).carried_out(wanted, || match workspaces.remove(context) {
-        Ok(removal) => Ok(removal.archive.map(|archive| format!("its branch is {archive} now"))),
-        Err(refusal) => Err(refusal.message),
-    })
+    item.goes(ended(why)).carried_out(wanted, || remove_it(workspaces, context))
 }
 
 /// Seconds since a run changed last.

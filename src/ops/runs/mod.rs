@@ -119,7 +119,7 @@ pub fn list(repo: &Repo) -> Result<Vec<Listed>, Error> {
 }
 
 /// Moves the files of deleted runs away.
-fn follow_deleted(repo: &Repo) -> Result<(), Error> {
+pub(super) fn follow_deleted(repo: &Repo) -> Result<(), Error> {
     for deleted in archive::all_archived(repo)? {
         let directory = directory(repo, deleted.run)?;
         if directory.path().is_dir()

@@ -1,5 +1,7 @@
 //! Graphs on two hosts, through a hub.
 
+use std::path::Path;
+
 use super::*;
 
 /// A clone of a hub, whose provider `scripted` runs this script.
@@ -40,6 +42,47 @@ echo x >>file; echo done"#;
     assert_eq!(graph.turns(), ["a completed", "b completed", "a completed", "b completed"]);
     graph.assert_read_once(0);
     assert_eq!(graph.repo.git(["show", &format!("work/{}/a:file", graph.slug)]).trim(), "x\nx");
+}
+
+/// CONTRACT 16.8
+#[test]
+fn what_a_run_has_here_that_another_host_deleted_goes_by_its_age() {
+    let hub = Repo::new();
+    let bare = hub.beside("hub.git");
+    let path = bare.to_str().expect("UTF-8");
+    hub.git(["clone", "-q", "--bare", ".", path]);
+    let [first, second] = ["first", "second"].map(|name| host(path, name, "echo x >file; echo done"));
+    let graph = Graph::of(first, &["a"]);
+    let other = Graph { repo: second, slug: graph.slug.clone() };
+    graph.ok(&["chat", "RUN", "a", "Write it."]);
+    other.drain();
+    let branch = format!("work/{}/a", graph.slug);
+    let head = other.repo.git(["rev-parse", &branch]);
+    let listed = other.repo.git(["worktree", "list", "--porcelain"]);
+    let place = listed.lines().filter_map(|line| line.strip_prefix("worktree ")).last().expect("one");
+    std::fs::write(format!("{place}/more"), "unsaved").expect("a file");
+    graph.ok(&["run", "delete", "RUN"]);
+    let clean = |arguments: &[&str]| {
+        out(&other.repo.aynig_ok([&["clean", "--workspaces", "--runs"], arguments].concat()))
+    };
+    let handle = format!("{}/a", graph.slug);
+    let shown = clean(&[]);
+    assert!(shown.contains(&format!("aynig workspace remove --apply {handle}")), "{shown}");
+    let shown = clean(&["--older-than", "0s"]);
+    let item = format!("would go  workspace  {handle} (branch {branch}");
+    assert!(shown.contains(&item) && !shown.contains("orch show"), "{shown}");
+    assert!(shown.contains("next: aynig clean --runs --workspaces"), "{shown}");
+    let done = clean(&["--older-than", "0s", "--apply"]);
+    assert!(done.contains(&format!("removed   workspace  {handle}")), "{done}");
+    assert!(!Path::new(place).exists());
+    let refs = other.repo.git(["for-each-ref", "--format=%(objectname) %(refname)"]);
+    let is_kept = |line: &str| line.starts_with(head.trim()) && line.contains("refs/aynig/archive/");
+    assert!(refs.lines().any(is_kept) && !refs.contains(&format!("refs/heads/{branch}")), "{refs}");
+    let rescue =
+        refs.lines().find_map(|line| line.split_once(" refs/aynig/rescue/")).expect("unsaved work").1;
+    assert_eq!(other.repo.git(["show", &format!("refs/aynig/rescue/{rescue}:more")]).trim(), "unsaved");
+    let left = clean(&[]);
+    assert!(left.contains("the files of a run that was deleted") && !left.contains("not moved"), "{left}");
 }
 
 /// What another host published is the work, also where an attempt of this host was put back and its end was never recorded.

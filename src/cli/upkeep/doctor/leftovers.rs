@@ -13,7 +13,7 @@ use aynig::git::Repo;
 use aynig::git::worktrees::registration::Registered;
 use aynig::ops::app::Process;
 use aynig::ops::error::{Error, unlock};
-use aynig::ops::flows::leftovers::old_workspaces;
+use aynig::ops::flows::leftovers::{old_deleted, old_workspaces};
 use aynig::ops::workspace;
 use aynig::runner::clean::stranded;
 use aynig::runner::landing::recover::lease_of;
@@ -58,18 +58,21 @@ fn workspaces(repo: &Repo, process: &Process) -> Result<(Vec<Finding>, Vec<PathB
     Ok((findings, kept.into_iter().map(|(path, ..)| path).collect()))
 }
 
-/// Names the workspaces of runs that ended a day ago.
+/// Names the workspaces of runs that ended or were deleted a day ago.
 fn of_ended(repo: &Repo, process: &Process) -> Result<Vec<Finding>, Error> {
-    let (go, stay) = old_workspaces(repo, &workspace::at(repo, process, shutdown()?)?)?;
+    let workspaces = workspace::at(repo, process, shutdown()?)?;
+    let (go, stay) = old_workspaces(repo, &workspaces)?;
+    let deleted = old_deleted(repo, &workspaces)?;
     let named = |handles: &[String], what: &str, next: String| {
         let all = pluralize(handles.len(), "workspace");
-        let text = format!("{all} of ended runs, {what}: {}", handles.join(", "));
+        let text = format!("{all} of {what}: {}", handles.join(", "));
         (!handles.is_empty()).then(|| Finding::warning("workspaces", text, next))
     };
     let first = stay.first().map(|first| format!("aynig workspace remove --apply {first}"));
-    let going = named(&go, "whose work has landed", "aynig clean --apply".to_owned());
-    let staying = named(&stay, "whose work has not landed", first.unwrap_or_default());
-    Ok(going.into_iter().chain(staying).collect())
+    let going = named(&go, "ended runs, whose work has landed", "aynig clean --apply".to_owned());
+    let staying = named(&stay, "ended runs, whose work has not landed", first.unwrap_or_default());
+    let deleted = named(&deleted, "deleted runs", "aynig clean --apply".to_owned());
+    Ok(going.into_iter().chain(staying).chain(deleted).collect())
 }
 
 /// Names branches whose files are empty, with the commit that their reflogs name last.
