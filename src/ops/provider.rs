@@ -23,6 +23,9 @@ const PROMPT: &[u8] = b"Reply with the single word OK. Use no tools.\n";
 /// The longest time of a check.
 const LONGEST: Duration = Duration::from_secs(120);
 
+/// The longest silence of a program in a check that is not bound to greet: it may wait for something that never comes.
+const SILENT: Duration = Duration::from_secs(60);
+
 /// A provider of this host.
 #[derive(Debug)]
 pub struct Found {
@@ -153,7 +156,7 @@ pub fn check(provider: &Provider, stop: &Stop, watchdog: &Watchdog) -> Result<En
         is_delta: false,
         listener: None,
         wall: Some(LONGEST),
-        idle: None,
+        idle: (provider.kind == provider::Kind::Jsonl).then_some(SILENT),
         environment: &[],
         ids: Ids { run: "check", node: "check", turn: &turn },
         evidence: &evidence,

@@ -132,7 +132,8 @@ pub(super) fn judge(
         return Verdict::new(How::Unavailable(error.to_string()), error.to_string());
     }
     if let Some(cut) = cut {
-        let more = if matches!(cut, Cut::Mute(_)) { opening.words(provider, true) } else { String::new() };
+        let is_mute = matches!(cut, Cut::Mute(_));
+        let more = if is_mute { opening.words(provider, true) } else { opening.waited_words(provider) };
         let Verdict { how, outage, words } = cut_off(cut, account);
         return Verdict { how, outage, words: words + &more };
     }

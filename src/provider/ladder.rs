@@ -81,6 +81,15 @@ impl Ladder {
         }
     }
 
+    /// The turn is to end, and the end of its input may be what the program waits for.
+    pub(super) fn close(&mut self, at: Duration, pace: Duration) -> Order {
+        if self.stage != Stage::Running {
+            return Order::Nothing;
+        }
+        self.stage = Stage::Closed { until: at.saturating_add(pace) };
+        Order::Close
+    }
+
     /// There is no more time.
     pub(super) fn terminate(&mut self) -> Order {
         self.stage = Stage::Terminated;
@@ -153,5 +162,8 @@ mod tests {
     #[test]
     fn without_a_protocol_there_are_signals_alone() {
         assert_eq!(Ladder::new(false).cut(at(1), at(2)), Order::Terminate);
+        let mut ladder = Ladder::new(false);
+        assert_eq!((ladder.close(at(1), at(2)), ladder.deadline()), (Order::Close, Some(at(3))));
+        assert_eq!((ladder.close(at(2), at(2)), ladder.tick(at(3))), (Order::Nothing, Order::Terminate));
     }
 }

@@ -18,6 +18,9 @@ const SHOWN: usize = 80;
 #[derive(Debug, Default)]
 pub(super) struct Opening {
     is_spoken: bool,
+    /// Whether its input was closed before its first message, and that came then.
+    is_closed: bool,
+    waited: bool,
     /// How many lines were no JSON objects, the first of them, and its time.
     foreign: usize,
     first: Option<(String, Duration)>,
@@ -26,7 +29,30 @@ pub(super) struct Opening {
 impl Opening {
     /// Takes a message of the protocol.
     pub(super) fn message(&mut self) {
+        self.waited |= self.is_closed && !self.is_spoken;
         self.is_spoken = true;
+    }
+
+    /// Whether a program that need not say anything before its answer has not done so.
+    pub(super) fn is_silent(&self, kind: Kind) -> bool {
+        kind == Kind::Jsonl && !self.is_spoken
+    }
+
+    /// Its input is closed.
+    pub(super) fn close(&mut self) {
+        self.is_closed = true;
+    }
+
+    /// The words about a program that answered only when its input was closed. Empty for any other.
+    pub(super) fn waited_words(&self, provider: &Provider) -> String {
+        if !self.waited {
+            return String::new();
+        }
+        format!(
+            "; it waits for the end of its input, which jsonl keeps open: read one line, or \
+             `git config aynig.provider.{}.protocol text`",
+            provider.name
+        )
     }
 
     /// Takes a line that is no JSON object.

@@ -461,7 +461,14 @@ impl Conductor<'_> {
             let out = self.dialect.abandon(false);
             self.carry_out(out);
         }
-        let order = self.ladder.cut(self.watch.elapsed(), pace);
+        let is_late = matches!(self.cut, Some(Cut::TimedOut(_) | Cut::Idle(_)));
+        let order = if is_late && self.opening.is_silent(self.turn.provider.kind) && self.ladder.is_running()
+        {
+            self.opening.close();
+            self.ladder.close(self.watch.elapsed(), pace)
+        } else {
+            self.ladder.cut(self.watch.elapsed(), pace)
+        };
         self.obey(order);
     }
 

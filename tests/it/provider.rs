@@ -137,6 +137,23 @@ fn a_check_without_a_provider_is_no_success() {
     assert!(told.contains("aynig.provider.Big.command") && told.contains("out of a-z, 0-9 and -"), "{told}");
 }
 
+/// CONTRACT 19.12
+#[test]
+fn a_program_that_waits_for_the_end_of_its_input_is_named_so() {
+    let repo = Repo::new();
+    custom(&repo, "j", r#"p=$(cat); echo '{"type":"message.assistant.final","content":"OK"}'"#);
+    custom(&repo, "mute", "sleep 3600");
+    for name in ["j", "mute"] {
+        configure(&repo, name, &[("protocol", "jsonl"), ("idleSeconds", "2")]);
+        let (code, all) = rows(&repo, &["provider", "check", name]);
+        let words = all[0]["check"]["evidence"].as_str().expect("words");
+        assert!(code == Some(1) && words.contains("printed nothing and changed no file for 2 s"), "{words}");
+        let cause = "it waits for the end of its input, which jsonl keeps open: read one line, or \
+                     `git config aynig.provider.j.protocol text`";
+        assert_eq!(words.contains(cause), name == "j", "{words}");
+    }
+}
+
 /// CONTRACT 19.10
 #[test]
 fn settings_that_are_wrong_are_reported_with_their_place() {
