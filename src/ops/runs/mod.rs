@@ -9,6 +9,7 @@
 //! | [`leftovers`] | what runs left on this host |
 //! | [`known`] | all runs, for those who look again and again |
 //! | `live` | what the drivers of nodes say about them |
+//! | `next` | the lines to type for a graph that does not continue |
 //! | `errors` | errors of ledgers and journals, with the next step |
 
 pub mod doctor;
@@ -16,12 +17,14 @@ mod errors;
 pub mod known;
 pub mod leftovers;
 pub(super) mod live;
+mod next;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use crate::clock;
 use crate::contract::alike::nearest;
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::engine::FLOW;
@@ -45,6 +48,7 @@ pub use crate::model::ids::RunId;
 pub use crate::model::run::Run;
 use crate::model::run::{RunKind, RunStatus};
 pub use crate::model::state::State;
+use crate::model::time::Timestamp;
 use crate::words::{error_chain, shell_quote};
 
 use super::error::{Error, Kind};
@@ -249,6 +253,8 @@ pub struct Shown {
     pub state: State,
     /// What nodes wait for whose turns are due, in words.
     pub waits: BTreeMap<NodeId, String>,
+    /// The lines to type for it to go on.
+    pub next: Vec<String>,
     /// Its directory.
     pub directory: RunDirectory,
     /// What was brought up to the ledger, or why that failed. The state is the ledger's in any case.
@@ -270,7 +276,10 @@ pub fn show(repo: &Repo, run: RunId) -> Result<Shown, Error> {
     let mut state = Tip::read_whole(repo, run, head)?.state;
     let waits = live::overlay(repo, &mut state);
     let synced = synced(repo, &directory).map_err(Error::from);
-    Ok(Shown { head, state, waits, directory, synced })
+    let now = Timestamp::from_millis(clock::wall_millis());
+    let pauses = settings::workspace(repo).map(|settings| settings.retry_pause).unwrap_or_default();
+    let next = now.map(|now| next::next(&state, now, &pauses)).unwrap_or_default();
+    Ok(Shown { head, state, waits, next, directory, synced })
 }
 
 /// Makes the files of a run anew from its ledger.

@@ -226,17 +226,18 @@ fn for_somebody(row: &mut BranchView, authority: &Authority, name: &BranchName, 
     let remote = authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
     let is_gate = row.state.as_deref().is_some_and(|state| [GATE, STEP].contains(&state));
     let run = row.branch.strip_suffix("/flow").filter(|_| is_gate).and_then(|name| name.rsplit('/').next());
+    let is_of_node = row.state.as_deref().is_some_and(|state| [TURN, IDLE].contains(&state));
+    // What else a node waits for is the command itself.
+    let asks = row.waits.as_ref().is_some_and(|waits| waits.whom.contains("aynig orch approvals"));
     let hint = match run {
-        Some(run) => format!("`aynig flow show {run}` shows what is asked"),
-        None if row.state.as_deref().is_some_and(|state| [TURN, IDLE].contains(&state)) => {
-            "`aynig orch approvals` shows what is asked".to_owned()
-        }
-        None => format!("`aynig answer {}{remote}` shows what is asked", shell_quote(name)),
+        Some(run) => Some(format!("`aynig flow show {run}` shows what is asked")),
+        None if is_of_node => asks.then(|| "`aynig orch approvals` shows what is asked".to_owned()),
+        None => Some(format!("`aynig answer {}{remote}` shows what is asked", shell_quote(name))),
     };
-    row.reason = Some(match trouble {
-        Some(trouble) => format!("{hint}; {trouble}"),
-        None => hint,
-    });
+    row.reason = match (hint, trouble) {
+        (Some(hint), Some(trouble)) => Some(format!("{hint}; {trouble}")),
+        (hint, trouble) => hint.or_else(|| trouble.map(ToString::to_string)),
+    };
 }
 
 /// Adds how to retry a stalled branch.

@@ -342,6 +342,32 @@ fn people_see_who_has_a_turn_and_why_one_does_not_begin() {
     }
 }
 
+/// CONTRACT 22.1
+#[test]
+fn a_graph_that_does_not_go_on_shows_the_line_to_type() {
+    let graph = Graph::new("exit 1", &["a"]);
+    graph.repo.git(["config", "aynig.retryPause", "0"]);
+    let next = |graph: &Graph| {
+        let shown = graph.ok(&["show", "RUN"]);
+        let lines = shown.lines().filter_map(|line| line.strip_prefix("next"));
+        lines.map(|line| line.trim().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(next(&graph), [""; 0]);
+    graph.ok(&["chat", "RUN", "a", "Write it."]);
+    assert_eq!(next(&graph), ["aynig run"]);
+    graph.drain();
+    let start = format!("aynig orch node start {} a", graph.slug);
+    assert_eq!(next(&graph), [start.as_str()]);
+    let waiting = out(&graph.repo.aynig_ok(["status", "--waiting"]));
+    assert!(waiting.contains(&start) && !waiting.contains("orch approvals"), "{waiting}");
+    graph.ok(&["node", "stop", "RUN", "a"]);
+    let sent = err(&graph.orch(&["chat", "RUN", "a", "Again."]));
+    assert!(sent.contains(&format!("a is stopped: `{start}` lets it go on")), "{sent}");
+    assert_eq!(next(&graph), [start.as_str()]);
+    graph.ok(&["run", "pause", "RUN"]);
+    assert_eq!(next(&graph), [format!("aynig orch run resume {}", graph.slug)]);
+}
+
 /// CONTRACT 22.2
 #[test]
 fn a_message_that_misses_its_text_goes_to_nobody() {

@@ -154,6 +154,9 @@ pub(super) fn show(shown: &Shown, directory: &str) {
         let words = format!("{} may use {what} without asking: {}", alias(&approval.node_id), approval.id);
         ui::answer(&format!("{}  {}", styled(FAINT, "allowed  "), ui::sanitize(&words)));
     }
+    for command in &shown.next {
+        ui::answer(&format!("{}  {}", styled(FAINT, "next     "), styled(STRONG, command)));
+    }
 }
 
 /// What is used of limits. `bounded`: only where there is a bound.

@@ -10,6 +10,7 @@ use serde_json::json;
 use aynig::git::Repo;
 use aynig::model::approval::Always;
 use aynig::model::decide::Decided;
+use aynig::model::node::Node;
 use aynig::model::run::{GlobalMode, Mode, Run, RunStatus};
 use aynig::ops::app::App;
 use aynig::ops::approvals;
@@ -153,11 +154,19 @@ fn chat(app: &App, repo: &Repo, options: &OrchChat, json: bool) -> Result<Exit, 
         words => (None, words.first().map(String::as_str).unwrap_or_default()),
     };
     let run = found(repo, &options.run_name)?;
-    changed(
-        &graphs::chat(&opened(app, repo)?, run, to, (text, options.interrupt))?,
-        "the message is in the inbox",
-        json,
-    )
+    let decided = graphs::chat(&opened(app, repo)?, run, to, (text, options.interrupt))?;
+    let state = &decided.state;
+    let named = |node: &&Node| to.is_some_and(|to| node.alias.as_str() == to) || state.nodes.len() == 1;
+    let reader = state.nodes.values().find(named).or_else(|| state.orchestrator());
+    let is_idle = state.run.status == RunStatus::Running && !decided.events.is_empty() && !json;
+    if let Some(node) = reader.filter(|node| is_idle && node.hold.is_some()) {
+        let (slug, alias) = (&state.run.slug, &node.alias);
+        ui::remark(&format!(
+            "the message is in the inbox; {alias} is stopped: `aynig orch node start {slug} {alias}` lets it go on"
+        ));
+        return Ok(Exit::Done);
+    }
+    changed(&decided, "the message is in the inbox", json)
 }
 
 /// Prints what an operation changed, if it is not the status of the run, and the next step.
