@@ -139,3 +139,23 @@ fn commands_that_are_away_for_a_moment_do_not_end_the_watch() {
     wait_until("the fourth branch to be done", || repo.state("fourth") == "done");
     stop(runner);
 }
+
+/// CONTRACT 13.11
+#[test]
+fn a_wrong_setting_of_steps_is_an_error_before_anything_is_run() {
+    for (name, value, why) in [
+        ("orchLeaseSeconds", "5", "10"),
+        ("dataDir", "relative", "no absolute path"),
+        ("retryPause", "soon", "write durations"),
+        ("requireSignedApprovals", "perhaps", "neither true nor false"),
+    ] {
+        let repo = Repo::scene(&[("work", "next done")]);
+        repo.ready("task", "work");
+        repo.git(["config", &format!("aynig.{name}"), value]);
+        let output = repo.aynig(["run"]);
+        let told = err(&output);
+        assert!(!output.status.success(), "{name}: {told}");
+        assert!(told.contains(&format!("aynig.{name}")) && told.contains(why), "{name}: {told}");
+        assert_eq!(repo.state("task"), "work", "{name}");
+    }
+}

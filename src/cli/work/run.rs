@@ -108,7 +108,7 @@ pub(super) fn configured(app: &App, arguments: &Run) -> Result<(Settings, Option
     let settings = Settings::of_run(&repo, &given(arguments))?;
     let options = options(&repo, &app.process, &settings)?;
     let authority = authority::for_run(&repo, settings.remote.as_ref())?;
-    settings::notify(&repo)?;
+    settings::check_steps(&repo)?;
     Ok((settings, options, authority))
 }
 

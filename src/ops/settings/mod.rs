@@ -170,6 +170,15 @@ pub fn mistakes(repo: &Repo) -> Vec<Error> {
     results.into_iter().chain(agents).filter_map(Result::err).collect()
 }
 
+/// Checks what a run reads besides its own settings: what the hook and the steps of flows and graphs need. The provider of a
+/// step is checked by the step, since other hosts may have it.
+pub fn check_steps(repo: &Repo) -> Result<(), Error> {
+    notify(repo)?;
+    workspace(repo)?;
+    lines::validators(repo)?;
+    lines::evaluators(repo).map(drop)
+}
+
 /// `aynig.workPrefix`.
 pub(crate) fn work_prefix(repo: &Repo) -> Result<String, Error> {
     Ok(Settings::read(repo, |key| key.name == "workPrefix")?.work_prefix)
