@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use crate::contract::ids::CommitId;
-use crate::contract::layout::{ARCHIVE, ARCHIVED_LEDGER};
+use crate::contract::layout::{ARCHIVE, ARCHIVED_LEDGER, WORKSPACES};
 use crate::fsutil::{self, no_mounts_in};
 use crate::git::Swap;
 use crate::runner::clean::{Age, CleanOptions, Item, Kind};
@@ -88,8 +88,12 @@ impl Workspaces<'_> {
         if names.iter().any(|name| self.directory_of(run, name).exists()) {
             return item.stays("its workspace is not removed yet", "aynig workspace list");
         }
-        if is_ledger && self.runs().join(run).exists() {
-            return item.stays("the files of its run are not moved yet", "aynig clean --runs --workspaces");
+        let of_run = self.runs().join(run);
+        if is_ledger && std::fs::read_dir(of_run.join(WORKSPACES)).is_ok_and(|mut all| all.next().is_some()) {
+            return item.stays("a workspace of its run is here", "aynig workspace list");
+        }
+        if is_ledger && of_run.exists() {
+            return item.stays("the files of its run are not moved yet", "aynig clean --runs");
         }
         let old = match self.repo.commit(commit) {
             Ok(stored) => Age::since(stored.committed_at, wanted),

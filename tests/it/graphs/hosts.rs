@@ -59,7 +59,7 @@ fn what_a_run_has_here_that_another_host_deleted_goes_by_its_age() {
     let branch = format!("work/{}/a", graph.slug);
     let head = other.repo.git(["rev-parse", &branch]);
     let listed = other.repo.git(["worktree", "list", "--porcelain"]);
-    let place = listed.lines().filter_map(|line| line.strip_prefix("worktree ")).last().expect("one");
+    let place = listed.lines().filter_map(|line| line.strip_prefix("worktree ")).next_back().expect("one");
     std::fs::write(format!("{place}/more"), "unsaved").expect("a file");
     graph.ok(&["run", "delete", "RUN"]);
     let clean = |arguments: &[&str]| {
@@ -71,7 +71,7 @@ fn what_a_run_has_here_that_another_host_deleted_goes_by_its_age() {
     let shown = clean(&["--older-than", "0s"]);
     let item = format!("would go  workspace  {handle} (branch {branch}");
     assert!(shown.contains(&item) && !shown.contains("orch show"), "{shown}");
-    assert!(shown.contains("next: aynig clean --runs --workspaces"), "{shown}");
+    assert!(shown.contains("next: aynig workspace list"), "{shown}");
     let done = clean(&["--older-than", "0s", "--apply"]);
     assert!(done.contains(&format!("removed   workspace  {handle}")), "{done}");
     assert!(!Path::new(place).exists());
