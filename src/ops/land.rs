@@ -22,6 +22,8 @@ use crate::engine::FLOW;
 use crate::git::Repo;
 use crate::git::objects::commits::{NewCommit, Stored};
 use crate::git::objects::merge::{Merge, MergeError};
+use crate::model::run::RunKind;
+use crate::model::state::State;
 use crate::runner::authority::Authority;
 use crate::runner::options::Trust;
 use crate::runner::survey::resolve::Resolver;
@@ -30,6 +32,7 @@ use crate::words::{error_chain, shell_quote};
 
 use super::declare::{Driven, driven_by};
 use super::error::{Error, Kind};
+use super::missing::for_run;
 use super::runs;
 use super::settings;
 use super::target::existing_head;
@@ -105,6 +108,8 @@ pub struct Landed {
     pub is_open: bool,
     /// Whether the branch that landed is checked out, so git does not delete it.
     pub is_checked_out: bool,
+    /// The command that brings it to this clone, if a remote decides.
+    pub brings: Option<String>,
     /// Warnings to show to the user.
     pub warnings: Vec<String>,
 }
@@ -176,11 +181,15 @@ impl Side {
     }
 }
 
-/// Lands a branch on another.
-pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Landing, Error> {
-    let into = target(repo, authority, request)?;
-    let run = work::of_run(repo, authority, &request.branch);
-    let from = Side::look(repo, authority, &request.branch).map_err(|error| match &run {
+/// The branch to land. `run` is that of which it is the work.
+fn look_from(
+    repo: &Repo,
+    authority: &Authority,
+    request: &Request,
+    run: Option<&(State, String)>,
+) -> Result<Side, Error> {
+    let found = Side::look(repo, authority, &request.branch);
+    found.map_err(|error| named_run(repo, &request.branch, error)).map_err(|error| match run {
         // Its work is at another ref there, and the branch here may be an old one.
         Some((state, handle)) if authority.source().is_some() && error.kind == Kind::NotFound => {
             let has_work = state.workspaces.values().any(|one| one.head_sha != one.base_sha);
@@ -193,7 +202,14 @@ pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Lan
             Error { hints: vec![next], ..error }
         }
         _ => error,
-    })?;
+    })
+}
+
+/// Lands a branch on another.
+pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Landing, Error> {
+    let into = target(repo, authority, request)?;
+    let run = work::of_run(repo, authority, &request.branch);
+    let from = look_from(repo, authority, request, run.as_ref())?;
     if let Some(driven) = driven_by(repo, &from.name, Some(from.head.id))? {
         return Err(no_work(repo, &from.name, &driven)?);
     }
@@ -240,14 +256,16 @@ pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Lan
     let commit = repo
         .write_commit(&new)
         .map_err(|error| Error::because(&format!("write a commit for {into}"), &error))?;
-    moves::move_target(repo, authority, &onto, commit, checkout.as_ref())?;
+    let elsewhere = moves::move_target(repo, authority, &onto, commit, checkout.as_ref())?;
+    let followed = checkout.filter(|_| elsewhere.is_none()).map(|checkout| checkout.path.clone());
+    warnings.extend(elsewhere);
     let is_open = !open.is_empty();
     warnings.extend(open);
     warnings.extend(remarks(repo, &from, &onto, is_over));
-    let followed = checkout.map(|checkout| checkout.path.clone());
     let subject = Message::parse(&message).subject;
     let parent = onto.head.id;
     let is_checked_out = repo.checkouts_of(&from.name).is_ok_and(|all| !all.is_empty());
+    let brings = brings(repo, authority, &into);
     Ok(Landing::Landed(Landed {
         into,
         parent,
@@ -257,8 +275,34 @@ pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Lan
         workspace,
         is_open,
         is_checked_out,
+        brings,
         warnings,
     }))
+}
+
+/// The command that brings here what has landed on the remote that decides. On a branch that follows another one, or
+/// on none, `git pull` would bring something else or fail.
+fn brings(repo: &Repo, authority: &Authority, into: &BranchName) -> Option<String> {
+    let remote = authority.source()?;
+    let here = repo.checkout().and_then(|checkout| checkout.branch);
+    let is_pulled = here.and_then(|here| repo.upstream_on(&here, remote)).as_ref() == Some(into);
+    Some(if is_pulled {
+        "git pull".to_owned()
+    } else {
+        format!("git fetch {}", shell_quote(remote.as_str()))
+    })
+}
+
+/// The name of a run is none of its work branches.
+fn named_run(repo: &Repo, branch: &BranchName, error: Error) -> Error {
+    let Ok((prefix, _)) = settings::prefixes(repo) else { return error };
+    for_run(repo, branch, error, |run| {
+        let work = |name: &str| shell_quote(format!("{prefix}{}/{name}", run.slug));
+        Some(match run.kind {
+            RunKind::Flow => format!("`aynig land {}` lands its work", work(FLOW)),
+            RunKind::Graph => format!("`aynig land {}` lands the work of a node", work("ALIAS")),
+        })
+    })
 }
 
 /// The driver of a run has its states and commands, and none of its work.

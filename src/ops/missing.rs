@@ -8,6 +8,7 @@ use crate::contract::ids::{BranchName, CommitId, RemoteName, StateName};
 use crate::git::Repo;
 use crate::ledger::Tip;
 use crate::ledger::runs::find;
+use crate::model::run::Run;
 use crate::runner::authority::Authority;
 use crate::words::{NO_COMMIT, shell_quote};
 
@@ -86,8 +87,9 @@ pub fn missing(repo: &Repo, authority: &Authority, branch: &BranchName, want: Pu
         ),
     };
     let mut error = Error::new(Kind::NotFound, format!("there is no branch {branch} {place}"));
-    if let Some(words) = run_of_name(repo, &branch.to_string()) {
-        return error.hint(words);
+    if let Some(run) = run_of_name(repo, &branch.to_string()) {
+        let shows = runs::shows(&run);
+        return error.hint(format!("{} is a run: `{shows}` shows what it waits for", run.slug));
     }
     let short = shortened(branch, remote);
     if short != branch.to_string() && names.contains(&short) {
@@ -125,13 +127,25 @@ pub fn missing(repo: &Repo, authority: &Authority, branch: &BranchName, want: Pu
     }
 }
 
-/// Returns the words about the run with this slug or id. Its branches have longer names.
-fn run_of_name(repo: &Repo, name: &str) -> Option<String> {
+/// Returns the run with this slug or id. Its branches have longer names.
+fn run_of_name(repo: &Repo, name: &str) -> Option<Run> {
     let id = find(repo, name).ok()?;
     let run = Tip::read_run(repo, id, runs::head(repo, id).ok()??).ok()?.state.run;
-    let slug = run.slug.as_str();
-    name.starts_with(slug)
-        .then(|| format!("{slug} is a run: `{}` shows what it waits for", runs::shows(&run)))
+    name.starts_with(run.slug.as_str()).then_some(run)
+}
+
+/// An error about a branch that is missing. If the name is that of a run, the hint is what `command` does for it.
+pub(super) fn for_run(
+    repo: &Repo,
+    branch: &BranchName,
+    error: Error,
+    command: impl Fn(&Run) -> Option<String>,
+) -> Error {
+    let run = run_of_name(repo, &branch.to_string()).filter(|_| error.kind == Kind::NotFound);
+    match run.and_then(|run| Some(format!("{} is a run: {}", run.slug, command(&run)?))) {
+        Some(words) => Error { hints: vec![words], ..error },
+        None => error,
+    }
 }
 
 /// Returns the branches of remotes that were probably meant, and the remotes that nothing was fetched from yet.

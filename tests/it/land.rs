@@ -301,6 +301,65 @@ fn where_a_remote_decides_it_is_landed_there_and_only_there() {
     );
 }
 
+/// CONTRACT 14.3
+#[test]
+fn where_a_remote_decides_the_commands_for_a_conflict_are_for_what_it_has() {
+    let hub = finished().into_bare();
+    hub.git(["symbolic-ref", "HEAD", "refs/heads/main"]);
+    let (clone, other) = (hub.clone_beside("clone"), hub.clone_beside("other"));
+    // The branch of the clone is an old one.
+    clone.git(["branch", "-q", "task", "origin/task~1"]);
+    for (branch, text) in [("main", "main's\n"), ("task", "task's\n")] {
+        other.git(["switch", "-q", branch]);
+        other.write("README", text);
+        other.git(["commit", "-q", "-a", "-m", branch]);
+        other.git(["push", "-q", "origin", branch]);
+    }
+    let output = clone.aynig(["land", "task", "--remote", "origin"]);
+    assert_refused(&output, 1, &["task and main both change README"]);
+    let words = err(&output);
+    let commands: Vec<&str> = words.split('`').filter(|part| part.starts_with("git ")).collect();
+    let [merge, push] = commands[..] else { panic!("{words}") };
+    let sh = |command: &str| {
+        let mut shell = std::process::Command::new("/bin/sh");
+        hermetic(&mut shell).current_dir(&clone.path).args(["-c", command]).output().expect("a shell")
+    };
+    assert!(!sh(merge).status.success(), "there is a conflict");
+    clone.write("README", "both\n");
+    clone.git(["commit", "-q", "-a", "-m", "resolved"]);
+    let pushed = sh(push);
+    assert!(pushed.status.success(), "{}", told(&pushed));
+    let output = landed(&clone, &["--remote", "origin"]);
+    assert_eq!((hub.show("main:README"), hub.show("main:made.txt")), ("both".to_owned(), "made".to_owned()));
+    // HEAD is on no branch, where `git pull` fails.
+    assert!(err(&output).contains("`git fetch origin` brings it here"), "{}", told(&output));
+}
+
+/// CONTRACT 14.4
+#[test]
+fn a_target_whose_worktree_is_gone_is_named_with_the_command() {
+    for lock in [false, true] {
+        let repo = finished();
+        repo.git(["worktree", "add", "-q", "../elsewhere", "main"]);
+        if lock {
+            repo.git(["worktree", "lock", "../elsewhere"]);
+        }
+        std::fs::remove_dir_all(repo.beside("elsewhere")).expect("removed");
+        refused(
+            &repo,
+            &[],
+            3,
+            &["elsewhere, which is gone; nothing was changed", "git worktree prune` ends"],
+        );
+        let words = err(&land(&repo, &[]));
+        let command = words.split('`').find(|part| part.ends_with("prune")).expect("a command").to_owned();
+        let mut shell = std::process::Command::new("/bin/sh");
+        hermetic(&mut shell).current_dir(&repo.path).args(["-c", &command]);
+        assert!(shell.status().expect("a shell").success(), "{words}");
+        landed(&repo, &[]);
+    }
+}
+
 /// CONTRACT 11.13, 14.1
 #[test]
 fn a_clone_that_never_fetched_finds_the_default_branch_of_its_remote() {

@@ -35,7 +35,7 @@ fn start(repo: &Repo, branch: &str, crash: Option<&str>) -> Running {
 fn stopped(repo: &Repo) -> Running {
     let running = start(repo, "task", Some("checkout-carried:stop"));
     wait_until("it to stop", || is_stopped(running.pid()));
-    assert_eq!(repo.git(["rev-parse", "main^{tree}"]), repo.git(["rev-parse", "task~2^{tree}"]), "not moved");
+    assert!(!repo.paths_in("main").contains(&"made.txt".to_owned()), "not moved");
     assert!(repo.path.join("made.txt").exists());
     running
 }
@@ -228,16 +228,77 @@ fn an_index_that_is_written_back_in_between_reverts_nothing() {
 
 /// CONTRACT 14.4
 #[test]
-fn who_switches_in_between_takes_the_files_along_and_loses_none() {
+fn who_switches_in_between_takes_nothing_of_the_landing_along() {
+    let repo = field();
+    plain(&repo, "main", "x.txt", "x\n", "x");
+    repo.git(["branch", "side", "main~1"]);
+    for (switch, words, there) in [
+        (["switch", "-q", "side"], "is on side now, so it did not go along with main", "side"),
+        (["switch", "-q", "--detach"], "is on no branch now, so it did not go along with main", "HEAD"),
+    ] {
+        let running = stopped(&repo);
+        mine(&repo);
+        repo.git(switch);
+        let output = goes_on(running);
+        assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+        assert!(err(&output).contains(words), "{}", told(&output));
+        assert!(!err(&output).contains("went along"), "{}", told(&output));
+        assert_eq!(repo.show("main:made.txt"), "made");
+        assert_eq!(
+            (status(&repo), repo.git(["rev-parse", "--abbrev-ref", "HEAD"])),
+            ("A  mine.txt".to_owned(), there.to_owned())
+        );
+        repo.git(["rm", "-q", "-f", "mine.txt"]);
+        repo.git(["switch", "-q", "main"]);
+        assert_eq!(status(&repo), "");
+        repo.git(["reset", "-q", "--hard", "main~1"]);
+    }
+}
+
+/// CONTRACT 14.4
+#[test]
+fn what_cannot_be_taken_out_of_another_branch_is_named_with_the_commands() {
     let repo = field();
     let running = stopped(&repo);
     repo.git(["switch", "-q", "-c", "side"]);
+    repo.write("made.txt", "made by me\n");
     let output = goes_on(running);
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
-    assert_eq!(repo.show("main:made.txt"), "made");
-    assert_eq!(status(&repo), "M  README\nA  made.txt");
-    repo.git(["switch", "-q", "main"]);
-    assert_eq!(status(&repo), "");
+    let words = err(&output);
+    assert!(words.contains("is on side now") && words.contains("what landed may be staged there"), "{words}");
+    assert!(!words.contains("went along"), "{words}");
+    let commands: Vec<&str> = words.split('`').filter(|part| part.starts_with("git -C")).collect();
+    let [_, switch] = commands[..] else { panic!("{words}") };
+    let mut shell = std::process::Command::new("/bin/sh");
+    assert!(hermetic(&mut shell).args(["-c", switch]).status().expect("a shell").success(), "{words}");
+    assert_eq!(repo.git(["status", "--porcelain", "--branch"]), "## main\n M made.txt");
+}
+
+/// CONTRACT 14.4
+#[test]
+fn a_git_that_was_killed_in_the_checkout_is_named_with_its_lock() {
+    let repo = field();
+    let lock = repo.path.join(".git/index.lock");
+    std::fs::write(&lock, "").expect("a file");
+    let words = ["index.lock: a git was killed there", "`rm ", "nothing was changed"];
+    assert_refused(&land(&repo, &[]), 3, &words);
+    // Its files were written in part.
+    repo.write("README", "theirs\n");
+    repo.write("made.txt", "made\n");
+    let held = std::fs::File::open(&lock).expect("it is there");
+    let me = format!("process {} holds ", std::process::id());
+    assert_refused(&land(&repo, &[]), 3, &["differ from what is committed", &me]);
+    drop(held);
+    let output = land(&repo, &[]);
+    let words = ["differ from what is committed", "a git was killed there", "stash --include-untracked`"];
+    assert_refused(&output, 3, &words);
+    std::fs::remove_file(&lock).expect("it is there");
+    let words = err(&output);
+    let stash = words.split('`').find(|part| part.ends_with("stash --include-untracked")).expect("a command");
+    let mut shell = std::process::Command::new("/bin/sh");
+    assert!(hermetic(&mut shell).args(["-c", stash]).status().expect("a shell").success(), "{words}");
+    landed(&repo, &[]);
+    assert_eq!((repo.show("main:made.txt"), status(&repo)), ("made".to_owned(), String::new()));
 }
 
 /// CONTRACT 14.4

@@ -40,7 +40,7 @@ pub(crate) fn run(app: &App, arguments: &Land) -> Result<Exit, Error> {
                 ui::warn(warning);
             }
             if !arguments.json {
-                tell(&branch, &landed, authority.source().is_some());
+                tell(&branch, &landed);
             }
         }
         Landing::Nothing { into } => {
@@ -50,34 +50,42 @@ pub(crate) fn run(app: &App, arguments: &Land) -> Result<Exit, Error> {
         }
         Landing::Conflicts { into, paths, worktree, workspace } => {
             let paths: Vec<_> = paths.iter().map(|path| path.to_str_lossy()).collect();
-            let (fetch, theirs) = match authority.source() {
-                None => (String::new(), into.to_string()),
-                Some(remote) => {
-                    (format!("git fetch {} && ", shell_quote(remote.as_str())), format!("{remote}/{into}"))
-                }
-            };
             // Git checks out no branch twice.
-            let there = match &worktree {
-                Some(path) => format!("cd {} && ", shell_quote(path.display().to_string())),
-                None => format!("git switch {} && ", shell_quote(&branch)),
-            };
-            let push = match (authority.source(), worktree.and(workspace)) {
-                (None, _) => String::new(),
-                (Some(_), Some(handle)) => format!(", `aynig publish {handle}`"),
-                (Some(_), None) => ", push".to_owned(),
+            let there =
+                worktree.as_ref().map(|path| format!("cd {} && ", shell_quote(path.display().to_string())));
+            let (begin, theirs, push) = match (authority.source(), worktree.and(workspace)) {
+                (None, _) => {
+                    let there = there.unwrap_or_else(|| format!("git switch {} && ", shell_quote(&branch)));
+                    (there, into.to_string(), String::new())
+                }
+                (Some(remote), Some(handle)) => {
+                    let there = there.unwrap_or_default();
+                    let fetch = format!("git fetch {} && {there}", shell_quote(remote.as_str()));
+                    (fetch, format!("{remote}/{into}"), format!(", `aynig publish {handle}`"))
+                }
+                // The branch of this clone may be an old one.
+                (Some(remote), None) => {
+                    let named = shell_quote(remote.as_str());
+                    let tip = shell_quote(format!("{remote}/{branch}"));
+                    let push = format!(", `git push {named} {}`", shell_quote(format!("HEAD:{branch}")));
+                    (
+                        format!("git fetch {named} && git switch --detach {tip} && "),
+                        format!("{remote}/{into}"),
+                        push,
+                    )
+                }
             };
             let message =
                 format!("{branch} and {into} both change {}; nothing was changed", paths.join(", "));
             let theirs = shell_quote(&theirs);
-            return Err(Error::failed(message).hint(format!(
-                "`{fetch}{there}git merge {theirs}`, resolve, commit{push}; then land again"
-            )));
+            return Err(Error::failed(message)
+                .hint(format!("`{begin}git merge {theirs}`, resolve, commit{push}; then land again")));
         }
     }
     Ok(Exit::Done)
 }
 
-fn tell(branch: &str, landed: &Landed, is_remote: bool) {
+fn tell(branch: &str, landed: &Landed) {
     ui::answer(&format!(
         "{}  ← {branch}  {}  {}",
         styled(STRONG, ui::sanitize(&landed.into.to_string())),
@@ -96,10 +104,9 @@ fn tell(branch: &str, landed: &Landed, is_remote: bool) {
         }
     };
     let remove = (!landed.is_open).then_some(remove);
-    let next = if is_remote {
-        "`git pull` brings it here".to_owned()
-    } else {
-        went.into_iter().chain(remove).collect::<Vec<_>>().join("; ")
+    let next = match &landed.brings {
+        Some(command) => format!("`{command}` brings it here"),
+        None => went.into_iter().chain(remove).collect::<Vec<_>>().join("; "),
     };
     if !next.is_empty() {
         ui::narrate(&styled(FAINT, ui::sanitize(&next)));

@@ -25,7 +25,10 @@ pub(crate) enum Stuck {
     /// An operation such as a merge is in progress there.
     Unconcluded(Unconcluded),
     /// Tracked files are modified.
-    Changed,
+    Changed {
+        /// Whether an untracked file would be written over as well.
+        in_the_way: bool,
+    },
     /// A file is in the way.
     Refused(Uncarried),
 }
@@ -81,7 +84,8 @@ impl Repo {
         let is_staged = |line: &[u8]| line.get(1) == Some(&b' ');
         let is_carried = || lines().all(is_staged) && self.index_tree(checkout).is_ok_and(|tree| tree == new);
         if !status.stdout.is_empty() && !is_carried() {
-            return Err(Stuck::Changed);
+            let found = in_the_way(&checkout.place, &old.to_string(), &new.to_string());
+            return Err(Stuck::Changed { in_the_way: matches!(found, Ok(Some(_))) });
         }
         two_way(&checkout.place, &["--dry-run"], old, new).map_err(Stuck::Refused)
     }

@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use crate::contract::ids::{BranchName, CommitId};
-use crate::fsutil::DirLock;
+use crate::fsutil::{DirLock, process_with};
 use crate::git::objects::merge::Merge;
 use crate::git::remote::Move;
 use crate::git::worktrees::carry::{Stuck, Uncarried};
@@ -63,6 +63,9 @@ pub(super) fn checkout(
     let quoted = shell_quote(&place);
     let refuse =
         |why: String| Error::setup(format!("{name} is checked out in {place}, {why}; nothing was changed"));
+    if let Some(gone) = std::iter::once(&checkout).chain(all.as_slice()).find(|one| is_gone(repo, one)) {
+        return Err(no_directory(name, gone));
+    }
     if let Some(other) = all.next() {
         return Err(refuse(format!("and in {}", other.path.display()))
             .hint(format!("leave one of them: `git -C {quoted} switch --detach`")));
@@ -79,21 +82,72 @@ pub(super) fn checkout(
                 unconcluded.conclude, unconcluded.abort
             )))
         }
-        Err(Stuck::Changed) => Err(refuse("where files differ from what is committed".to_owned())
-            .hint(format!("commit them, or put them aside: `git -C {quoted} stash`; then land again"))),
-        Err(Stuck::Refused(error)) => Err(refuse(format!("which cannot go along: {}", error_chain(&error)))
-            .hint("move what is in the way elsewhere, then land again")),
+        Err(Stuck::Changed { in_the_way }) => {
+            let error = refuse("where files differ from what is committed".to_owned());
+            let all = if in_the_way { " --include-untracked" } else { "" };
+            Err(locked(&checkout, error).hint(format!(
+                "commit them, or put them aside: `git -C {quoted} stash{all}`; then land again"
+            )))
+        }
+        Err(Stuck::Refused(error)) => {
+            let is_file = matches!(error, Uncarried::InTheWay(_));
+            let error = locked(&checkout, refuse(format!("which cannot go along: {}", error_chain(&error))));
+            Err(if is_file {
+                error.hint("move it elsewhere, then land again").hint(format!(
+                    "or put all that git does not track and does not ignore aside: \
+                     `git -C {quoted} stash --include-untracked`"
+                ))
+            } else if error.hints.is_empty() {
+                error.hint("move what is in the way elsewhere, then land again")
+            } else {
+                error
+            })
+        }
     }
 }
 
-/// Moves the checkout of the target, then the target by compare-and-swap.
+/// Whether the directory of a linked worktree is gone, so git has only its registration.
+fn is_gone(repo: &Repo, checkout: &Checkout) -> bool {
+    checkout.git_dir != repo.common_dir() && checkout.path.join(".git").symlink_metadata().is_err()
+}
+
+fn no_directory(name: &BranchName, gone: &Checkout) -> Error {
+    let place = gone.path.display().to_string();
+    let message = format!("{name} is checked out in {place}, which is gone; nothing was changed");
+    let is_locked = gone.git_dir.join("locked").symlink_metadata().is_ok();
+    let unlock =
+        if is_locked { format!("git worktree unlock {} && ", shell_quote(&place)) } else { String::new() };
+    Error::setup(message)
+        .hint(format!("`{unlock}git worktree prune` ends its registration; then land again"))
+        .hint("if it was moved: `git worktree repair` there")
+}
+
+/// The error, with the lock of the checkout's index if there is one: a git that was killed leaves it behind.
+fn locked(checkout: &Checkout, error: Error) -> Error {
+    let lock = checkout.git_dir.join("index.lock");
+    if lock.symlink_metadata().is_err() {
+        return error;
+    }
+    let shown = lock.display().to_string();
+    match process_with(&lock) {
+        Some(pid) => error.hint(format!("process {pid} holds {shown}: wait until it has ended")),
+        None => error.hint(format!(
+            "no process seen here holds {shown}: a git was killed there, and what it had written may stay; \
+             `rm {}`, then land again",
+            shell_quote(&shown)
+        )),
+    }
+}
+
+/// Moves the checkout of the target, then the target by compare-and-swap. Returns a warning if the checkout did not go
+/// along, since somebody switched it to something else meanwhile.
 pub(super) fn move_target(
     repo: &Repo,
     authority: &Authority,
     onto: &Side,
     new: CommitId,
     checkout: Option<&Checkout>,
-) -> Result<(), Error> {
+) -> Result<Option<String>, Error> {
     let (name, old) = (&onto.name, onto.head.id);
     let swap = || {
         let wanted = Move { branch: name.clone(), expected: old, new, within: None };
@@ -101,7 +155,7 @@ pub(super) fn move_target(
     };
     let Some(checkout) = checkout else {
         return match swap()? {
-            Swap::Won => Ok(()),
+            Swap::Won => Ok(None),
             Swap::Lost { .. } => Err(moved(name)),
         };
     };
@@ -155,8 +209,8 @@ impl Landing<'_> {
         let why = error_chain(error);
         let message = format!("the checkout in {place} did not go along, so {name} was not moved");
         if error.changed_nothing() {
-            return Error::failed(format!("{message}; nothing was changed: {why}"))
-                .hint("the same again, once nobody works there");
+            let error = Error::failed(format!("{message}; nothing was changed: {why}"));
+            return locked(self.checkout, error).hint("the same again, once nobody works there");
         }
         // A file could not be written, and others may have been.
         let quoted = shell_quote(&place);
@@ -166,12 +220,14 @@ impl Landing<'_> {
     }
 
     /// The target has moved. The index may have been written back by somebody who had read it before.
-    fn won(&self) -> Result<(), Error> {
+    fn won(&self) -> Result<Option<String>, Error> {
         let (place, old, new) = (&self.checkout.place, self.old, self.new);
+        let elsewhere = (!self.is_on_it()).then(|| self.elsewhere());
+        // It may have been switched back meanwhile.
         if !self.is_on_it() || !self.repo.is_behind(place, old, new).unwrap_or(false) {
-            return Ok(());
+            return Ok(elsewhere);
         }
-        let Err(error) = self.repo.carry(place, old, new) else { return Ok(()) };
+        let Err(error) = self.repo.carry(place, old, new) else { return Ok(elsewhere) };
         let name = self.name;
         let (why, place) = (error_chain(&error), place.path.display().to_string());
         let message = format!(
@@ -179,6 +235,27 @@ impl Landing<'_> {
             new.short()
         );
         Err(Error::failed(message).hint(bring_along(&place, old, name)))
+    }
+
+    /// The checkout is on something else, and git has taken along there what was to be landed: takes that out again.
+    /// Returns the warning.
+    fn elsewhere(&self) -> String {
+        let (place, name) = (self.checkout.path.display(), self.name);
+        let quoted = shell_quote(place.to_string());
+        let now = match self.checkout.place.branch() {
+            Some(branch) => format!("on {branch}"),
+            None => "on no branch".to_owned(),
+        };
+        let did = format!("the checkout in {place} is {now} now, so it did not go along with {name}");
+        match self.take_back(None) {
+            Ok(()) => did,
+            Err(why) => format!(
+                "{did}, and what landed may be staged there: {}; `git -C {quoted} status` shows it, and \
+                 `git -C {quoted} switch {}` brings it to where it belongs",
+                error_chain(&why),
+                shell_quote(name)
+            ),
+        }
     }
 
     /// The target moved meanwhile, to `actual`.
@@ -212,7 +289,8 @@ impl Landing<'_> {
     }
 
     /// Takes the checkout back from what was to be landed. It goes to what the target is now, if that is on top of what
-    /// it was: a path that a person has committed meanwhile must stay as it is there.
+    /// it was: a path that a person has committed meanwhile must stay as it is there. One that is on something else now
+    /// goes to that.
     fn take_back(&self, head: Option<CommitId>) -> Result<(), Uncarried> {
         let Self { repo, checkout, old, new, .. } = *self;
         let tree = head.and_then(|head| repo.commit(head).ok()).map(|head| head.tree);
@@ -220,8 +298,12 @@ impl Landing<'_> {
         if tree.is_some() && repo.index_tree(checkout).ok() == tree {
             return Ok(());
         }
-        let head = head.filter(|head| self.is_on_it() && repo.descends(*head, old));
-        repo.carry(&checkout.place, new, head.unwrap_or(old))
+        let to = match checkout.place.branch() {
+            Some(branch) if branch == *self.name => head.filter(|head| repo.descends(*head, old)),
+            Some(branch) => repo.branch_head(&branch).ok().flatten(),
+            None => checkout.place.detached_at(),
+        };
+        repo.carry(&checkout.place, new, to.unwrap_or(old))
     }
 
     /// The checkout could not be taken back.
