@@ -113,7 +113,10 @@ impl Engine<'_> {
                     return Ok(Granted { status, is_leased: true, next: None, said });
                 }
                 (Some(_), Some(_)) => {
-                    self.wait_for_holder(&driver)?;
+                    self.wait_for_holder(&driver).map_err(|refusal| {
+                        let message = format!("{}; nothing was changed", refusal.message);
+                        Refusal { message, ..refusal }
+                    })?;
                     ledger.refresh()?;
                 }
                 (Some(_), None) => {}
@@ -347,7 +350,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Waits until the holder of a step has read that the run rests, and has given the driver back.
+    /// Waits until the holder of a step has read that the run rests, and has given the driver back. A refusal says why
+    /// it has not; the caller adds what was changed.
     pub(super) fn wait_for_holder(&self, driver: &Driver<'_>) -> Result<(), Refusal> {
         let begun = clock::monotonic();
         let look = LOOKS[usize::from(driver.place != Place::Here)];
@@ -357,9 +361,16 @@ impl Engine<'_> {
             let is_over = is_over(&lease);
             if is_over || begun.elapsed() > PATIENCE || self.stop.cause().is_some() {
                 let why = if is_over { "is gone" } else { "works on" };
-                let message = format!("{runner}, which carries a step out, {why}; nothing was changed");
-                return Err(Refusal::new(Why::Conflict, message)
-                    .hint("`aynig run` takes over from a host that is gone; then do this again"));
+                let message = format!("{runner}, which carries a step out, {why}");
+                let skew = if driver.place == Place::Here { 0 } else { self.skew_seconds };
+                let from =
+                    clock::format_utc(lease.expires_at().saturating_add_unsigned(skew).saturating_add(1));
+                let hint = if is_over {
+                    format!("`aynig run` takes its step over, from {from} on; then the same again")
+                } else {
+                    "the same again, once its step has ended".to_owned()
+                };
+                return Err(Refusal::new(Why::Conflict, message).hint(hint));
             }
             if !is_told {
                 is_told = true;

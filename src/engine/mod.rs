@@ -128,6 +128,8 @@ pub struct Engine<'a> {
     pub run_prefix: String,
     /// The length of a driver's lease, in seconds.
     pub lease_seconds: u64,
+    /// How much later a host takes over a lease on a remote: `aynig.skewSeconds`.
+    pub skew_seconds: u64,
     /// How many turns without progress pause a graph: `aynig.stallRepeats`.
     pub stall_repeats: usize,
     /// The pauses before a node tries again: `aynig.retryPause`.

@@ -44,10 +44,11 @@ impl Engine<'_> {
             return Err(self.not_rolled_back_here(&ledger, slug.as_str()));
         }
         if ledger.tip().state.run.status == RunStatus::Running {
+            // True before it is done, too: the holder of a step may be gone.
             let why = format!(
-                "{} {}",
+                "{} paused it to {}",
                 self.name(),
-                if undoes { "undid a rollback of it" } else { "put its work back" }
+                if undoes { "undo a rollback" } else { "put its work back" }
             );
             let pause = RunEdit {
                 status: Some(RunStatus::Paused),
@@ -58,9 +59,11 @@ impl Engine<'_> {
         }
         let driver = self.driver_of(&ledger)?;
         let before = ledger.tip().id;
+        let status = ledger.tip().state.run.status.word();
         self.wait_for_holder(&driver).map_err(|refusal| {
-            let again = if undoes { " --undo" } else { "" };
-            refusal.hint(format!("the run begins no step meanwhile; `aynig flow rollback {slug}{again}`"))
+            let not = if undoes { "its rollback was not undone" } else { "its work was not put back" };
+            let message = format!("{}; run {slug} is {status}, and {not}", refusal.message);
+            Refusal { message, ..refusal }
         })?;
         let context = self.workspaces.of_run(run, slug.as_str(), FLOW)?;
         // What a step left that was cut off is saved by itself.

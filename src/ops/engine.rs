@@ -40,6 +40,7 @@ pub fn open<'a>(
         workspaces,
         run_prefix: settings.run_prefix,
         lease_seconds: settings.orch_lease_seconds,
+        skew_seconds: settings::judging(repo)?.skew_seconds,
         manners,
         stall_repeats: usize::try_from(settings.stall_repeats).unwrap_or(usize::MAX),
         pauses: settings.retry_pause,

@@ -97,6 +97,25 @@ fn a_live_step_is_ended_before_its_work_is_put_back() {
 
 /// CONTRACT 20.29
 #[test]
+fn a_run_whose_host_is_gone_is_paused_and_put_back_after_a_takeover() {
+    let repo = with_agent(APPENDS);
+    let run = start(&repo, &flow("one", TWO));
+    repo.aynig_ok(["run"]);
+    expired(&repo, &run.driver, &repo.state(&run.driver));
+    for _ in 0..2 {
+        let output = repo.aynig(["flow", "rollback", &run.slug]);
+        let not = format!("is gone; run {} is paused, and its work was not put back", run.slug);
+        assert_refused(&output, 1, &[&not, "takes its step over, from 20", "then the same again"]);
+        let shown = out(&repo.aynig_ok(["flow", "show", &run.slug]));
+        assert!(shown.contains(" paused it to put its work back"), "{shown}");
+    }
+    repo.aynig_ok(["run"]);
+    repo.aynig_ok(["flow", "rollback", &run.slug]);
+    assert_eq!(repo.head(&run.work), repo.head("main"));
+}
+
+/// CONTRACT 20.29
+#[test]
 fn a_step_on_another_host_is_ended_before_its_work_is_put_back() {
     let field = Field::new("true");
     let [first, second] = &field.hosts;
