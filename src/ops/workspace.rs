@@ -3,6 +3,7 @@
 //! Each call that changes something begins with undoing what a dead process left half-made, and any
 //! other says what there is of that; the caller shows the words.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
@@ -12,8 +13,9 @@ use crate::git::Repo;
 use crate::ledger::Tip;
 use crate::ledger::archive::archived;
 use crate::model::by::By;
-use crate::model::ids::RunId;
+use crate::model::ids::{Alias, RunId};
 use crate::model::run::{Run, RunKind};
+use crate::model::state::State as RunState;
 use crate::stop::Stop;
 use crate::words::shell_quote;
 pub use crate::workspace::Workspaces;
@@ -183,6 +185,17 @@ fn data(repo: &Repo, wanted: Option<PathBuf>) -> PathBuf {
 /// Counts the records of workspaces; none if the settings are wrong.
 pub fn count(repo: &Repo) -> usize {
     settings::workspace(repo).map_or(0, |settings| workspace::count(&data(repo, settings.data_dir)))
+}
+
+/// The words about each workspace here, by its name, that lacks what other hosts made of it.
+pub fn outdated(repo: &Repo, process: &Process, state: &RunState) -> BTreeMap<Alias, String> {
+    let Ok(workspaces) = at(repo, process, Stop::manual()) else { return BTreeMap::new() };
+    let slug = &state.run.slug;
+    let words = |name: &Alias| {
+        let context = workspaces.find(format!("{slug}/{name}").as_ref()).ok()?;
+        workspaces.outdated_words(&context)
+    };
+    state.workspaces.keys().filter_map(|name| Some((name.clone(), words(name)?))).collect()
 }
 
 /// Describes the workspace of a work branch.

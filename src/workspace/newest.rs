@@ -1,6 +1,7 @@
 //! The newest commit of the work: a worktree that is gone is made anew there, and a step does not begin without it
 //! (CONTRACT 15.6, 20.4).
 
+use std::cmp::Ordering;
 use std::io::ErrorKind;
 
 use bstr::ByteSlice;
@@ -8,12 +9,12 @@ use bstr::ByteSlice;
 use crate::contract::ids::CommitId;
 use crate::contract::layout::work_ref;
 use crate::ledger::Tip;
-use crate::model::workspace::Workspace;
+use crate::model::workspace::{Workspace, WorkspaceStatus};
 use crate::words::shell_quote;
 
 use super::Workspaces;
-use super::context::Context;
-use super::heard::{remade, same};
+use super::context::{Context, State};
+use super::heard::{generations, remade, same};
 use super::refusal::{Refusal, Why};
 use super::snapshot::Snapshot;
 use super::store::Held;
@@ -54,6 +55,29 @@ impl Workspaces<'_> {
                 shell_quote(&handle)
             ))
         })
+    }
+
+    /// The words about a workspace whose branch here lacks what other hosts made of it. Its next change brings that.
+    pub fn outdated_words(&self, context: &Context) -> Option<String> {
+        let (run, head) = self.ledger_of(context).ok()??;
+        let state = Tip::read_workspaces(self.repo, run, head).ok()?.state;
+        let known = same(&state.workspaces, context)?;
+        let is_ready = known.status == WorkspaceStatus::Ready && context.state == State::Ready;
+        if !is_ready || !self.lags(&state.run, known, context) {
+            return None;
+        }
+        let here = self.repo.branch_head(&context.branch()).ok()??;
+        let newest = CommitId::parse_hex(&known.head_sha)?;
+        // A rollback has a base that every branch of the work has.
+        if generations(known, context) != Ordering::Greater && self.repo.descends(here, newest) {
+            return None;
+        }
+        let handle = shell_quote(context.handle());
+        Some(format!(
+            "this clone's is at {}: `aynig workspace snapshot {handle}` brings it up to {}",
+            here.short(),
+            newest.short()
+        ))
     }
 
     /// The workspace as its ledger has it here.

@@ -179,6 +179,8 @@ fn print(run: &FlowRun) {
         Some(at) => format!("{branch} at {at}"),
         None => branch.clone(),
     });
+    let work = work
+        .map(|work| [Some(work), run.outdated.clone()].into_iter().flatten().collect::<Vec<_>>().join("\n"));
     let fork = run.forked_from.zip(run.begins_at.as_ref());
     let fork = fork.map(|(other, step)| format!("a fork of {other} at {step}"));
     let rests = matches!(run.place, Place::Gate | Place::Paused | Place::Ended);

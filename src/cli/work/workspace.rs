@@ -548,6 +548,7 @@ fn show(workspaces: &Workspaces<'_>, context: &Context, as_json: bool) -> Result
     let (repo, fault) = (workspaces.repo, fault(workspaces, context)?);
     let head = repo.branch_head(&context.branch()).ok().flatten();
     let head = head.map_or_else(|| "gone".to_owned(), |head| head.to_string());
+    let outdated = workspaces.outdated_words(context);
     let present = if context.worktree_path.is_dir() { "" } else { " (gone)" };
     let what = fault.as_ref().map_or_else(String::new, |what| format!(": {what}"));
     let rows = [
@@ -556,6 +557,7 @@ fn show(workspaces: &Workspaces<'_>, context: &Context, as_json: bool) -> Result
         ("run", workspace::run_words(repo, context)),
         ("branch", context.branch_name.clone()),
         ("head", head),
+        ("", outdated.unwrap_or_default()),
         ("base", format!("{} {}", context.base_ref, context.base_sha)),
         ("worktree", format!("{}{present}", context.worktree_path.display())),
         ("generation", context.generation.to_string()),
@@ -564,7 +566,7 @@ fn show(workspaces: &Workspaces<'_>, context: &Context, as_json: bool) -> Result
     ];
     let published = [("published", &context.remote_branch), ("proposal", &context.pr_url)];
     let published = published.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
-    for (name, value) in rows.into_iter().chain(published) {
+    for (name, value) in rows.into_iter().chain(published).filter(|(_, value)| !value.is_empty()) {
         ui::answer(&format!("{}  {}", styled(FAINT, format!("{name:10}")), ui::sanitize(&value)));
     }
     Ok(())

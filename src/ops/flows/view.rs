@@ -110,6 +110,9 @@ pub struct FlowRun {
     /// Its published branches, with the addresses of their proposals.
     #[serde(skip)]
     pub publications: Vec<String>,
+    /// Whether the work branch here lacks what other hosts made, in words.
+    #[serde(skip)]
+    pub outdated: Option<String>,
     /// The command that shows the work, if its commits are here.
     #[serde(skip)]
     pub look: Option<String>,
@@ -216,6 +219,7 @@ pub fn show(
     let row = driver_row(repo, process, place, &branch)?;
     let mut shown = view(repo, tip, &directory, (branch.to_string(), row), is_alone);
     shown.unasked = unasked(repo, process, &tip.state);
+    shown.outdated = workspace::outdated(repo, process, &tip.state).into_values().next();
     Ok(shown)
 }
 
@@ -277,6 +281,7 @@ fn view(
             .collect(),
         look: look(repo, state),
         unasked: None,
+        outdated: None,
         answer: newest(&steps, Opcode::RunAgent, "runner_final_response"),
         report: (!steps.iter().any(|step| step.opcode == Opcode::RunAgent))
             .then(|| newest(&steps, Opcode::RunValidation, "validation_report"))

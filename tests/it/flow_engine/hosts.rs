@@ -81,6 +81,32 @@ fn steps_of_one_run_are_carried_out_on_two_hosts_in_turn() {
     field.assert_same(&run);
 }
 
+/// CONTRACT 15.21
+#[test]
+fn a_clone_that_ran_no_step_says_that_its_branch_is_behind_until_it_is_brought_up() {
+    let field = Field::new(APPENDS);
+    let [first, second] = &field.hosts;
+    let run = start(first, &flow("one", TWO));
+    let shown = |host: &Repo| {
+        let flow = out(&host.aynig_ok(["flow", "show", &run.slug]));
+        let workspace = out(&host.aynig_ok(["workspace", "show", &run.slug]));
+        [&flow, &workspace].map(|text| text.contains("this clone's is at "))
+    };
+    assert_eq!(shown(first), [false, false]);
+    second.aynig_ok(["run", "--drain"]);
+    assert_eq!((shown(first), shown(second)), ([true, true], [false, false]));
+    let handle = format!("{}/flow", run.slug);
+    let words = out(&first.aynig_ok(["flow", "show", &run.slug]));
+    assert!(words.contains(&format!("`aynig workspace snapshot {handle}` brings it up to ")), "{words}");
+    first.aynig_ok(["workspace", "snapshot", &handle]);
+    assert_eq!(first.git(["show", &format!("{}:work", run.work)]), "one\ntwo");
+    assert_eq!(shown(first), [false, false]);
+    // A commit of a person on top is no lack of work.
+    std::fs::write(run.worktree.join("mine"), "mine").expect("written");
+    first.aynig_ok(["workspace", "snapshot", &handle]);
+    assert_eq!(shown(first), [false, false]);
+}
+
 /// CONTRACT 20.3, 20.5
 #[test]
 fn a_kill_at_any_point_of_a_step_loses_and_doubles_nothing() {

@@ -101,6 +101,9 @@ fn a_host_with_the_mark_of_an_old_attempt_goes_on_with_the_work_of_others() {
         graph.ok(&["chat", "RUN", "a", "Write it."]);
         host.drain();
     }
+    let words = "a  this clone's is at ";
+    assert!(graph.ok(&["show", "RUN"]).contains(words), "the other host was the last one");
+    assert!(!other.ok(&["show", "RUN"]).contains(words), "it has the newest");
     let state = graph.state();
     let marks = graph
         .repo

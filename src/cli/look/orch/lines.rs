@@ -9,6 +9,7 @@ use serde_json::Value;
 use aynig::clock;
 use aynig::git::Repo;
 use aynig::model::approval::Always;
+use aynig::model::ids::Alias;
 use aynig::model::limits::{Use, uses};
 use aynig::model::node::Hold;
 use aynig::model::run::{Limits, Mode, RunKind, RunStatus};
@@ -81,8 +82,8 @@ pub(super) fn run(run: &Run, now: i64) -> String {
     line.trim_end().to_owned()
 }
 
-/// Prints a run.
-pub(super) fn show(shown: &Shown, directory: &str) {
+/// Prints a run. `outdated`: words about workspaces, by name.
+pub(super) fn show(shown: &Shown, directory: &str, outdated: &BTreeMap<Alias, String>) {
     let state = &shown.state;
     let run = &state.run;
     let mut rows = vec![
@@ -140,6 +141,9 @@ pub(super) fn show(shown: &Shown, directory: &str) {
         let published = proposal.map(|place| format!(", published: {place}")).unwrap_or_default();
         let words = format!("{}  {status}  {} at {head}{published}", one.name, one.branch_name);
         ui::answer(&format!("{}  {}", styled(FAINT, "workspace"), ui::sanitize(&words)));
+        if let Some(words) = outdated.get(&one.name) {
+            ui::answer(&format!("{}  {}  {}", styled(FAINT, "         "), one.name, ui::sanitize(words)));
+        }
     }
     for approval in state.approvals.values().filter(|approval| approval.resolution.is_none()) {
         let words = format!("{} asks to use {}", approval.id, approval.tool.name);

@@ -16,6 +16,7 @@ use aynig::ops::engine;
 use aynig::ops::error::Error;
 use aynig::ops::runs::doctor::{Part, Report, examine, examine_drivers};
 use aynig::ops::runs::{self, Listed, Projection, Run, RunId, Shown};
+use aynig::ops::workspace::outdated;
 use aynig::words::{error_chain, pluralize};
 
 use crate::cli::args::{Orch, OrchVerb};
@@ -45,7 +46,7 @@ pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
         OrchVerb::Approvals(options) => requests::requests(&repo, options, json),
         OrchVerb::Artifact(artifact) => artifacts::run(app, &repo, artifact, json),
         OrchVerb::Template(template) => templates::run(&repo, template, json),
-        OrchVerb::Show(one) => show(&repo, &one.run_name, json),
+        OrchVerb::Show(one) => show(app, &repo, &one.run_name, json),
         OrchVerb::Events(options) => events::events(&repo, options, json),
         OrchVerb::Doctor(one) => doctor(app, &repo, &one.run_name, json),
         OrchVerb::Rebuild(one) => rebuild(&repo, &one.run_name, json),
@@ -141,7 +142,7 @@ struct Whole<'a> {
     directory: String,
 }
 
-fn show(repo: &Repo, text: &str, json: bool) -> Result<Exit, Error> {
+fn show(app: &App, repo: &Repo, text: &str, json: bool) -> Result<Exit, Error> {
     let shown = runs::show(repo, runs::find(repo, text)?)?;
     let Shown { head, directory, synced, .. } = &shown;
     if let Err(error) = synced {
@@ -153,7 +154,7 @@ fn show(repo: &Repo, text: &str, json: bool) -> Result<Exit, Error> {
         let run = shown.projection();
         ui::answer_json(&Whole { run, ledger: *head, journal, directory: place });
     } else {
-        lines::show(&shown, &place);
+        lines::show(&shown, &place, &outdated(repo, &app.process, &shown.state));
     }
     Ok(Exit::Done)
 }
