@@ -338,7 +338,7 @@ impl Engine<'_> {
     }
 
     /// Refuses an approval that leaves out changes in the worktree of this host, unless it names its commit. A rejection
-    /// reports them. Commits of people here are put into the ledger that a remote decides, so that the gate asks anew.
+    /// reports them. Commits of people here are put into the ledger that a remote decides, so that `weigh` asks anew.
     pub(super) fn is_about_all(
         &self,
         ledger: &mut Ledger<'_>,

@@ -23,15 +23,20 @@ impl Unasked {
     /// A sentence about it. `None` if there is nothing.
     #[must_use]
     pub fn words(self, slug: &str) -> Option<String> {
-        let what = match self {
+        let again = "is refused once, and the gate asks about them";
+        Some(match self {
             Self { files: 0, commits: false } => return None,
-            Self { files: 0, commits: true } => "the work branch here has commits".to_owned(),
-            Self { files, .. } => format!("the worktree here has changes in {}", pluralize(files, "file")),
-        };
-        Some(format!(
-            "{what} that the gate does not ask about; `aynig workspace snapshot {slug}` makes them part of the work, and \
-             the gate asks anew"
-        ))
+            Self { files: 0, commits: true } => {
+                format!(
+                    "the work branch here has commits that the gate does not ask about; an answer here {again}"
+                )
+            }
+            Self { files, .. } => format!(
+                "the worktree here has changes in {} that the gate does not ask about; `aynig workspace snapshot {slug}` \
+                 makes them part of the work, and the next answer here {again}",
+                pluralize(files, "file")
+            ),
+        })
     }
 }
 
@@ -100,6 +105,14 @@ mod tests {
         assert_eq!(words(0, false), "");
         assert!(words(1, true).starts_with("the worktree here has changes in 1 file that the gate"));
         assert!(words(2, false).contains("2 files") && words(2, false).contains("snapshot 1234abcd`"));
+        assert!(
+            words(1, true)
+                .ends_with("and the next answer here is refused once, and the gate asks about them")
+        );
+        // A snapshot has nothing to do then.
         assert!(words(0, true).starts_with("the work branch here has commits that"));
+        assert!(
+            !words(0, true).contains("snapshot") && words(0, true).contains("an answer here is refused once")
+        );
     }
 }

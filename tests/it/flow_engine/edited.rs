@@ -28,7 +28,16 @@ fn approval_names_what_it_is_not_about(repo: &Repo) {
     assert!(beside.as_str().is_some_and(|words| shown.contains(words)), "{beside}");
     assert_refused(&repo.aynig(["flow", "approve", &run.slug]), 1, &["2 files", &snapshot, "--for"]);
     assert_eq!(steps(repo, &run), ["one completed ask", "ask"]);
+    assert!(shown.contains("and the next answer here is refused once"), "{shown}");
     repo.aynig_ok(["workspace", "snapshot", &run.slug]);
+    repo.aynig_ok(["run", "--drain"]);
+    // There is nothing to commit any more, and the question is the old one until somebody answers.
+    let shown = out(&repo.aynig_ok(["flow", "show", &run.slug]));
+    assert!(
+        shown.contains("has commits that the gate does not ask about; an answer here is refused"),
+        "{shown}"
+    );
+    assert!(!shown.contains(&snapshot), "{shown}");
     assert_refused(&repo.aynig(["flow", "approve", &run.slug]), 1, &["asks anew"]);
     repo.aynig_ok(["flow", "approve", &run.slug]);
     repo.aynig_ok(["run", "--drain"]);
