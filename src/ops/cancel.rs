@@ -35,7 +35,7 @@ use super::missing::{Purpose, missing};
 use super::outer::OuterCommand;
 use super::settings;
 use super::target::head_of;
-use super::view::lease::runner_words;
+use super::view::lease::{gone_words, runner_words};
 use crate::runner::survey::line::{lease_below, line};
 
 /// The most tries. Each lost race is mostly a renewal.
@@ -86,6 +86,8 @@ pub struct Asked {
     pub origin: Option<StateName>,
     /// The end of its lease, in seconds since the epoch.
     pub until: i64,
+    /// The words about its runner, if that is known to be gone.
+    pub gone: Option<String>,
     /// What was asked.
     pub then: Then,
 }
@@ -225,6 +227,7 @@ impl Case<'_> {
             commit,
             origin: lease.origin.clone(),
             until: lease.expires_at(),
+            gone: gone_words(self.repo, self.authority, lease),
             then,
         }
     }

@@ -158,6 +158,30 @@ fn after_the_runner_was_killed() {
     assert!(repo.message("task").contains(&rescue), "{}", repo.message("task"));
 }
 
+/// CONTRACT 5.4
+#[test]
+fn a_killed_runner_of_this_host_is_not_said_to_notice() {
+    let repo = repo("say ready $$\nawait release");
+    let runner = repo.aynig_start(["run"]);
+    let command = repo.said_pid("ready");
+    let gone = "its runner on this host is gone";
+    assert!(!told(&repo.aynig_ok(["status", "task"])).contains(gone), "it lives");
+    runner.signal(Signal::SIGKILL);
+    drop(runner.finish());
+    command.gone();
+    let then = "the lease ends at 20";
+    for arguments in [&["run", "task"][..], &["status", "task"], &["cancel", "task"]] {
+        let said = told(&repo.aynig(arguments.iter().copied()));
+        assert!(said.contains(gone) && said.contains(then), "{arguments:?}: {said}");
+        assert_eq!(repo.state("task"), "working", "{arguments:?}");
+    }
+    let retry = ["set-state", "task", "--state", "other"];
+    let refused = err(&repo.aynig(retry));
+    assert!(refused.contains(gone) && refused.contains("`--force`"), "{refused}");
+    let forced = err(&repo.aynig_ok(retry.into_iter().chain(["--force"])));
+    assert!(forced.contains(gone) && !forced.contains("will notice"), "{forced}");
+}
+
 /// CONTRACT 5.13
 #[test]
 fn after_the_runner_was_killed_over_the_commands_own_commit() {

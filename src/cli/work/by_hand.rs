@@ -120,6 +120,7 @@ pub(crate) fn advise(advice: &[Advice]) {
                     Holder::Ended => {
                         "its command had ended; what that left running may not set a state any more"
                     }
+                    Holder::Gone => "its runner on this host is gone; the next `aynig run` saves the work",
                     Holder::Runner => "its runner will notice, stop its command and save the work",
                 };
                 let (lease, left) = (lease_words(lease), span(*left));

@@ -152,14 +152,16 @@ fn told(branch: &str, outcome: &Outcome, asks: Then) -> (String, Row) {
     match outcome {
         Outcome::Asked(asked) => {
             let run: String = asked.run_id.to_string().chars().take(8).collect();
-            let words = format!("asked {run} on {} to stop", asked.runner);
+            let gone = asked.gone.as_ref().map(|gone| format!("; {gone}")).unwrap_or_default();
+            let words = format!("asked {run} on {} to stop{gone}", asked.runner);
             (format!("{name}  {}", styled(CARE, ui::sanitize(&words))), Row { then, ..of("asked", asked) })
         }
         Outcome::Already(asked, before) => {
             let then = Some(before.then.word());
             let row = Row { cancel_by: Some(before.by.clone()), then, ..of("alreadyAsked", asked) };
             let words = format!("already asked by {}: {}", before.by, before.effect());
-            (format!("{name}  {}", ui::sanitize(&words)), row)
+            let gone = asked.gone.as_ref().map(|gone| format!("; {gone}")).unwrap_or_default();
+            (format!("{name}  {}", ui::sanitize(&format!("{words}{gone}"))), row)
         }
         Outcome::Stalled(written) => {
             let before = written.previous.as_ref().map_or_else(String::new, |state| format!("{state} → "));

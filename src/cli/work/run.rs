@@ -18,6 +18,8 @@ use aynig::ops::run::{Mode, Setup, next_steps, options};
 use aynig::ops::settings;
 use aynig::ops::settings::Settings;
 use aynig::ops::settings::keys::{KEYS, Key};
+use aynig::ops::target::branch_name;
+use aynig::ops::view::lease::gone_words_of;
 use aynig::runner::authority::Authority;
 use aynig::runner::events::feed::Feed;
 use aynig::runner::events::notice::{Notice, Outcome, StepReport};
@@ -408,6 +410,14 @@ impl Answer<'_> {
                 quoted.join(" ")
             );
             ui::remark(&styled(FAINT, sanitize(&line)));
+            for name in &named {
+                let branch = branch_name(name.as_ref()).ok();
+                if let Some(gone) =
+                    branch.and_then(|branch| gone_words_of(self.repo, self.authority, &branch))
+                {
+                    ui::remark(&sanitize(&format!("{name}: {gone}")));
+                }
+            }
         } else if ui::somebody_listens() {
             let looked = pluralize(summary.branches, "branch");
             ui::remark(&styled(FAINT, format!("nothing to do on {looked}; `aynig status --all` says why")));

@@ -29,6 +29,15 @@ impl Repo {
         })
     }
 
+    /// Whether the runner of an attempt is known to be gone: its worktree is here, and nobody holds it.
+    pub(crate) fn is_left_behind(&self, attempt: AttemptId) -> bool {
+        let its = self.registered(|git_dir| {
+            let is_its = |owner: &Owner| matches!(owner, Owner::Attempt(found) if found.attempt == attempt);
+            owner_of(git_dir).filter(is_its).map(Some)
+        });
+        its.is_ok_and(|its| its.iter().any(|one| !self.is_held(&one.checkout.git_dir)))
+    }
+
     /// The worktrees of one workspace. Of others only the lock's reason is read.
     pub(crate) fn worktrees_of(&self, mark: &Mark) -> Result<Vec<Registered>, WorktreeError> {
         self.registered(|git_dir| {

@@ -18,7 +18,7 @@ use super::{Expected, Holder};
 use crate::clock::span;
 use crate::ops::error::{Error, Kind};
 use crate::ops::settings;
-use crate::ops::view::lease::lease_words;
+use crate::ops::view::lease::{gone_words, lease_words};
 use crate::runner::authority::Authority;
 use crate::words::shell_quote;
 
@@ -124,8 +124,9 @@ impl Target {
             // One that has ended is nobody's, but the state is not its attempt's either.
             return Ok(self.lease().filter(|_| !self.held).and_then(named_run));
         };
-        match holder(repo, authority, lease) {
-            Holder::Runner => {}
+        let kind = holder(repo, authority, lease);
+        match kind {
+            Holder::Runner | Holder::Gone => {}
             Holder::Ended => return Ok(named_run(lease)),
             Holder::Hand => return Ok(None),
         }
@@ -135,7 +136,13 @@ impl Target {
         let (holder, left) = (lease_words(lease), span(left));
         let message =
             format!("{} is leased to {holder} for another {left}; nothing was changed", self.branch);
-        Err(Error::new(Kind::Conflict, message).hint(self.look_hint(authority)).hint(match authority.source() {
+        let error = Error::new(Kind::Conflict, message).hint(self.look_hint(authority));
+        if let Some(gone) = gone_words(repo, authority, lease).filter(|_| kind == Holder::Gone) {
+            return Err(error
+                .hint(gone)
+                .hint("`--force` sets the state at once; the next `aynig run` then saves the work"));
+        }
+        Err(error.hint(match authority.source() {
             None => "`--force` sets the state all the same: the runner then stops the command and saves the work".to_owned(),
             Some(remote) => format!(
                 "`--force` sets the state all the same: the runner stops the command and saves the work once it renews the \
@@ -184,6 +191,9 @@ fn named_run(lease: &Lease) -> Option<BString> {
 pub(super) fn holder(repo: &Repo, authority: &Authority, lease: &Lease) -> Holder {
     if Kept::of(&lease.message).is_some() {
         return Holder::Ended;
+    }
+    if lease.attempt().is_some_and(|id| repo.is_left_behind(id)) {
+        return Holder::Gone;
     }
     // A runner's lease in our name on a local branch has a record here. For a remote's branch another clone
     // may have the record.

@@ -154,6 +154,8 @@ pub struct WrittenLease {
 pub enum Holder {
     /// A runner, whose command runs.
     Runner,
+    /// A runner of this host, which is gone.
+    Gone,
     /// A person, who took it with `set-working` on this host.
     Hand,
     /// A command that ended with 0 without a state; what it left behind may still set one.

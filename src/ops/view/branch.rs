@@ -170,6 +170,8 @@ pub struct LeaseView {
     pub expires_at: i64,
     /// The seconds left. Negative after its end.
     pub left: i64,
+    /// The words about its runner, if that is known to be gone.
+    pub gone: Option<String>,
     /// The seconds since passes on this host first saw it, and the seconds after which `--takeover
     /// observed` takes it over.
     pub seen: Option<(u64, u64)>,
@@ -271,6 +273,7 @@ mod tests {
             seconds: 60,
             expires_at: 1_000,
             left: 0,
+            gone: None,
             seen: Some((1, 70)),
         };
         let mut leased = BranchView { kind: "working", lease: Some(lease), ..BranchView::default() };

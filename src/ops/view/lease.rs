@@ -1,7 +1,14 @@
 //! Words for leases.
 
 use crate::clock;
-use crate::contract::lease::Lease;
+use crate::contract::head::Head;
+use crate::contract::ids::BranchName;
+use crate::contract::kept::Kept;
+use crate::contract::lease::{Lease, Liveness};
+use crate::git::Repo;
+use crate::ops::settings;
+use crate::runner::authority::Authority;
+use crate::runner::survey::line::lease_below;
 
 /// Describes the holder of a lease: runner, attempt and end.
 pub fn lease_words(lease: &Lease) -> String {
@@ -15,4 +22,34 @@ pub const UNNAMED: &str = "an unnamed runner";
 /// Returns the name of a lease's runner.
 pub fn runner_words(lease: &Lease) -> String {
     if lease.runner.is_empty() { UNNAMED.to_owned() } else { lease.runner.to_string() }
+}
+
+/// The words about a live lease whose runner on this host is known to be gone.
+pub fn gone_words(repo: &Repo, authority: &Authority, lease: &Lease) -> Option<String> {
+    let is_live = matches!(lease.liveness(clock::wall_seconds()), Liveness::Live { .. });
+    let attempt = lease.attempt().filter(|_| is_live && Kept::of(&lease.message).is_none())?;
+    if !repo.is_left_behind(attempt) {
+        return None;
+    }
+    let skew = match authority.source() {
+        None => 0,
+        Some(_) => settings::judging(repo).ok()?.skew_seconds,
+    };
+    let end = clock::format_utc(lease.expires_at().saturating_add_unsigned(skew));
+    Some(format!("its runner on this host is gone; the lease ends at {end}, then `aynig run` takes over"))
+}
+
+/// The same for the lease at the HEAD of a branch, as it is known here.
+pub fn gone_words_of(repo: &Repo, authority: &Authority, branch: &BranchName) -> Option<String> {
+    let head = match authority.source() {
+        None => repo.branch_head(branch),
+        Some(remote) => repo.fetched_head(remote, branch),
+    };
+    let head = head.ok()??;
+    let lease = match Head::read(&repo.commit(head).ok()?.facts()) {
+        Head::Working(lease) => lease,
+        Head::Unmanaged | Head::Invalid(_) => lease_below(repo, branch, head)?,
+        Head::Ready(_) => return None,
+    };
+    gone_words(repo, authority, &lease)
 }

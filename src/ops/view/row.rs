@@ -23,7 +23,7 @@ use crate::ledger::tip::ledger_ref;
 use crate::ops::history::host::saved_below;
 use crate::ops::missing;
 use crate::ops::view::branch::{Act, BranchView, LeaseView, UNTAKEN, WaitsView};
-use crate::ops::view::lease::runner_words;
+use crate::ops::view::lease::{gone_words, runner_words};
 use crate::runner::attempt::cancel::{Found, find};
 use crate::runner::authority::Authority;
 use crate::runner::events::warning::Warning;
@@ -166,6 +166,9 @@ fn under_lease(
     let asked = |lease: &Lease| find(repo, trust, lease.attempt(), &branch.name, lease.commit, None);
     let found = if lease.over { Found::default() } else { asked(&lease.lease) };
     leased(row, &lease.lease, lease.seen);
+    if let Some(view) = &mut row.lease {
+        view.gone = gone_words(repo, authority, &lease.lease);
+    }
     row.asked = branch.head.and_then(|head| request(repo, &branch.name, head));
     if lease.over {
         let is_current = repo.checkout().and_then(|here| here.branch).as_ref() == Some(&branch.name);
@@ -333,6 +336,7 @@ fn leased(row: &mut BranchView, lease: &Lease, watched: Option<Watched>) {
         seconds: lease.seconds,
         expires_at: lease.expires_at(),
         left: 0,
+        gone: None,
         seen: watched.map(|watched| match watched {
             Watched::Over { seen, wanted } | Watched::Remaining { seen, wanted, .. } => (seen, wanted),
         }),

@@ -105,13 +105,12 @@ fn next_words(row: &BranchView) -> String {
     }
     let first = match (&row.lease, &row.command, &row.why) {
         (Some(lease), _, _) => {
-            let more: Vec<&str> = [&row.why, &row.reason].into_iter().flatten().map(String::as_str).collect();
-            let more = if (row.mistake || row.cancel.is_some() || row.deferred.is_some()) && !more.is_empty()
-            {
-                format!(" ({})", more.join("; "))
-            } else {
-                String::new()
-            };
+            let more = [&row.why, &row.reason, &lease.gone];
+            let more: Vec<&str> = more.into_iter().flatten().map(String::as_str).collect();
+            let is_wanted =
+                row.mistake || row.cancel.is_some() || row.deferred.is_some() || lease.gone.is_some();
+            let more =
+                if is_wanted && !more.is_empty() { format!(" ({})", more.join("; ")) } else { String::new() };
             return ui::sanitize(&format!("{}: {}{more}", lease.runner, time_words(lease)));
         }
         (None, Some(first), _) | (None, None, Some(first)) => first.as_str(),
@@ -403,6 +402,7 @@ mod tests {
             seconds: 60,
             expires_at: 1_000,
             left,
+            gone: None,
             seen: (left < 0).then_some((31, 40)),
         })
     }
@@ -498,6 +498,7 @@ mod tests {
                 seconds: 60,
                 expires_at: 1_000,
                 left,
+                gone: None,
                 seen: None,
             })
         };
