@@ -21,6 +21,7 @@ use crate::contract::trailers::Trailers;
 use crate::git::objects::commits::{NewCommit, Stored};
 use crate::git::remote::Move;
 use crate::git::{Repo, Swap};
+use crate::model::run::RunKind;
 use crate::runner::attempt::cancel::of_lease;
 use crate::runner::authority::Authority;
 use crate::runner::options::Trust;
@@ -31,7 +32,7 @@ use crate::words::error_chain;
 
 use super::declare::{Driven, Written, check_no_driver, check_no_workspace, driven_by};
 use super::error::{Error, Kind};
-use super::missing::{Purpose, missing};
+use super::missing::{Purpose, for_run, missing};
 use super::outer::OuterCommand;
 use super::settings;
 use super::target::head_of;
@@ -118,8 +119,7 @@ pub fn cancel(
 ) -> Result<Outcome, Error> {
     check_no_workspace(repo, branch)?;
     for _ in 0..TRIES {
-        let head = head_of(repo, authority, branch)?
-            .ok_or_else(|| missing(repo, authority, branch, Purpose::Read))?;
+        let head = head_of(repo, authority, branch)?.ok_or_else(|| no_branch(repo, authority, branch))?;
         check_no_driver(repo, branch, Some(head))?;
         let stored = repo
             .commit(head)
@@ -130,6 +130,14 @@ pub fn cancel(
         }
     }
     Err(Error::new(Kind::Conflict, format!("{branch} kept moving; nothing was changed")).hint("try again"))
+}
+
+/// There is no such branch. A run is ended by other commands.
+fn no_branch(repo: &Repo, authority: &Authority, branch: &BranchName) -> Error {
+    for_run(repo, branch, missing(repo, authority, branch, Purpose::Read), |run| {
+        let (slug, group) = (&run.slug, if run.kind == RunKind::Flow { "flow" } else { "orch run" });
+        Some(format!("`aynig {group} pause {slug}` pauses it, `aynig {group} stop {slug}` ends it"))
+    })
 }
 
 struct Case<'a> {

@@ -13,19 +13,22 @@ use crate::clock;
 use crate::clock::Stopwatch;
 use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId, StateName};
+use crate::engine::FLOW;
 use crate::git::Repo;
+use crate::model::run::RunKind;
 use crate::runner::authority::Authority;
 use crate::runner::options::{Options, Selection};
 use crate::runner::passes::deliver::{Prospect, prospect};
 use crate::runner::survey::rest::{Outlook, outlook};
 use crate::runner::survey::{self, CommandsFrom, Question, Survey};
+use crate::words::shell_quote;
 
 use super::app::Process;
 use super::error::Error;
-use super::missing::{Purpose, missing};
+use super::missing::{Purpose, for_run, missing};
 use super::outer::OuterCommand;
 use super::run::survey_options;
-use super::settings::{branch_globs, globs};
+use super::settings::{self, branch_globs, globs};
 use super::target::selected;
 use super::view::branch::BranchView;
 use super::view::deferred::deferred;
@@ -146,7 +149,12 @@ impl<'a> Wait<'a> {
         };
         wait.look()?;
         if let Some(gone) = wait.branches.iter().find(|one| one.came == Came::Gone) {
-            return Err(missing(repo, authority, &gone.name, Purpose::Read));
+            let prefix = settings::workspace(repo)?.run_prefix;
+            let error = missing(repo, authority, &gone.name, Purpose::Read);
+            return Err(for_run(repo, &gone.name, error, |run| {
+                let driver = shell_quote(format!("{prefix}{}/{FLOW}", run.slug));
+                (run.kind == RunKind::Flow).then(|| format!("`aynig wait {driver}` waits for its driver"))
+            }));
         }
         // A glob is for branches that take part.
         let is_idle = |one: &Waited| one.row.as_ref().is_some_and(|row| row.kind == "unmanaged");

@@ -24,6 +24,7 @@ use crate::contract::ids::{RemoteName, RoleName};
 use crate::contract::requeue::OnInterrupt;
 use crate::git::Repo;
 use crate::git::repo::config::Setting;
+use crate::git::worktrees::registration::plain;
 use crate::publish::Forge;
 use crate::runner::options::{CurrentBranch, Takeover, Trust, is_glob};
 
@@ -356,10 +357,18 @@ fn shown(entry: &Setting) -> &str {
     key_of(entry).map_or(&entry.name, |key| if family(key.name).is_some() { &entry.name } else { key.name })
 }
 
+/// The path without `..`, if that is the same file.
+fn without_detours(file: &Path) -> PathBuf {
+    let short = plain(file);
+    let is_same = short.canonicalize().is_ok_and(|one| file.canonicalize().is_ok_and(|other| one == other));
+    if is_same { short } else { file.to_owned() }
+}
+
 /// Describes a setting's value, and its file.
 fn place(entry: &Setting) -> String {
     let file = match &entry.file {
-        Some(file) => file.display().to_string(),
+        // Git names the file by the way that it takes from a worktree.
+        Some(file) => without_detours(file).display().to_string(),
         None => "the environment (`git -c`, GIT_CONFIG_COUNT)".to_owned(),
     };
     match &entry.value {

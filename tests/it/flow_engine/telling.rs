@@ -159,8 +159,16 @@ fn a_step_that_no_host_can_do_says_why_in_the_list_and_an_empty_label_is_none() 
         "{list}"
     );
     let shows = format!("{0} is a run: `aynig flow show {0}`", run.slug);
-    for verb in ["answer", "log", "status", "cancel"] {
+    for verb in ["answer", "log", "status"] {
         assert_refused(&repo.aynig([verb, &run.slug]), 1, &["there is no branch", &shows]);
+    }
+    for (verb, command) in [
+        ("wait", format!("`aynig wait {}`", run.driver)),
+        ("land", format!("`aynig land {}`", run.work)),
+        ("cancel", format!("`aynig flow pause {0}` pauses it, `aynig flow stop {0}`", run.slug)),
+    ] {
+        let words = [&format!("{} is a run: {command}", run.slug)[..], "there is no branch"];
+        assert_refused(&repo.aynig([verb, &run.slug]), 1, &words);
     }
     let (shown, _) = repo.in_terminal((24, 80), &[("NO_COLOR", "1")], &["flow", "list"]).finish();
     let row = shown.lines().find(|line| line.contains(&run.slug)).expect("a row").trim_end();
@@ -170,6 +178,19 @@ fn a_step_that_no_host_can_do_says_why_in_the_list_and_an_empty_label_is_none() 
     assert!(listed["notBefore"].is_string() && listed["since"].is_string(), "{listed}");
     assert!(listed["unable"][0]["reason"].as_str().is_some_and(|why| why.contains("scripted")), "{listed}");
     assert_eq!(listed["slug"], run.slug.as_str());
+}
+
+/// CONTRACT 19.10
+#[test]
+fn a_wrong_setting_is_reported_with_the_plain_path_of_its_file() {
+    let repo = Repo::new();
+    agent(&repo, "scripted", "echo made >made");
+    let run = start(&repo, &text());
+    repo.git(["config", "aynig.provider.scripted.kind", "robot"]);
+    repo.aynig(["run", "--drain"]);
+    let shown = out(&repo.aynig_ok(["flow", "show", &run.slug]));
+    let file = repo.path.canonicalize().expect("it exists").join(".git/config");
+    assert!(shown.contains(&format!("in {}", file.display())) && !shown.contains("/../"), "{shown}");
 }
 
 /// CONTRACT 21.1
