@@ -142,6 +142,7 @@ impl From<SurveyError> for Error {
             ),
             SurveyError::FollowsNone { ref local, ref remote } => Self::setup(message)
                 .hint(format!("let it follow one: `git branch --set-upstream-to={remote}/BRANCH {local}`"))
+                .hint(format!("if {remote} does not have it: `git push -u {remote} {local}`"))
                 .hint("or leave --current-branch only away to run the other branches"),
             SurveyError::Refs(_) | SurveyError::Worktrees(_) => {
                 Self::setup(message).hint("`git fsck` and `git worktree list` may tell more")

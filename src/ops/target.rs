@@ -9,6 +9,7 @@ use crate::git::Repo;
 use crate::git::remote::PATIENCE;
 use crate::runner::authority::Authority;
 use crate::runner::options::is_glob;
+use crate::words::shell_quote;
 
 use super::error::Error;
 use super::missing::{Purpose, missing};
@@ -39,9 +40,15 @@ pub(crate) fn current_branch(repo: &Repo, authority: &Authority) -> Result<Branc
     let local = checked_out(repo)?;
     let Some(remote) = authority.source() else { return Ok(local) };
     repo.upstream_on(&local, remote).ok_or_else(|| {
+        let named = shell_quote(&local);
+        let follow = if repo.known_branches(remote).contains(&local) {
+            format!("`git branch --set-upstream-to={}`", shell_quote(format!("{remote}/{local}")))
+        } else {
+            format!("`git push -u {} {named}` makes it there", shell_quote(remote.as_str()))
+        };
         Error::setup(format!("the branch {local} that is checked out here follows no branch of {remote}"))
             .hint("name a branch with --branch")
-            .hint(format!("or let it follow one: `git branch --set-upstream-to={remote}/BRANCH`"))
+            .hint(format!("or let it follow one: {follow}"))
     })
 }
 

@@ -210,7 +210,11 @@ fn a_checkout_that_follows_nothing_is_told_how_to() {
     clone.git(["checkout", "--quiet", "-b", "mine"]);
     let output = clone.aynig(ONLY.iter().copied());
     let hint = "`git branch --set-upstream-to=origin/BRANCH mine`";
-    assert_refused(&output, 3, &["no current branch on origin", "mine", "follows no branch", hint]);
+    let push = "`git push -u origin mine`";
+    assert_refused(&output, 3, &["no current branch on origin", "mine", "follows no branch", hint, push]);
+    // That of a branch which the remote lacks makes it there.
+    let output = clone.aynig(["set-state", "--remote", "origin", "--state", "work"]);
+    assert_refused(&output, 3, &["follows no branch of origin", "`git push -u origin mine` makes it there"]);
     clone.git(["fetch", "--quiet"]);
     clone.git(["reset", "--quiet", "--hard", "origin/task"]);
     clone.git(["branch", "--quiet", "--set-upstream-to=origin/task", "mine"]);
