@@ -28,8 +28,14 @@ use super::{Engine, FLOW, now};
 /// How often a record is worked out anew.
 const TRIES: u32 = 50;
 
-/// The evidence of an attempt that was interrupted.
-const WHY: &str = "its runner was stopped";
+/// The evidence of an attempt that was interrupted. Another host may record it.
+fn why(runner: &str) -> String {
+    if runner.is_empty() {
+        "its runner was stopped".to_owned()
+    } else {
+        format!("its runner {runner} was stopped")
+    }
+}
 
 /// The evidence of an attempt that was cut off.
 pub(super) const CUT_OFF: &str = "its attempt was cut off";
@@ -39,6 +45,8 @@ pub(super) const CUT_OFF: &str = "its attempt was cut off";
 pub(super) struct Held {
     /// The run id of its attempt.
     pub(super) attempt: String,
+    /// Its runner.
+    pub(super) runner: String,
     /// From its first commit to the commit that ended it, at the latest to its end.
     pub(super) lived: Duration,
     /// Whether it carried out a step or a turn. Others recover what was cut off.
@@ -51,7 +59,7 @@ pub(super) struct Held {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Mark {
     /// A lease of an attempt, with its end. Whether it was taken for a step.
-    Lease { attempt: String, expires_at: i64, of_step: bool },
+    Lease { attempt: String, runner: String, expires_at: i64, of_step: bool },
     /// A request that was written again. Whether after an interruption.
     Again(bool),
     /// Any other state.
@@ -65,6 +73,7 @@ impl Mark {
         match head {
             Head::Working(lease) => Self::Lease {
                 attempt: lease.run_id.to_string(),
+                runner: lease.runner.to_string(),
                 expires_at: lease.expires_at(),
                 of_step: lease.origin.as_ref().is_some_and(|state| [STEP, TURN].contains(&state.as_str())),
             },
@@ -104,13 +113,13 @@ fn held(commits: impl IntoIterator<Item = (i64, Mark)>) -> Vec<Held> {
             Mark::Declared => break,
             Mark::Again(was_interrupted) => is_interrupted = was_interrupted,
             Mark::None => continue,
-            Mark::Lease { attempt, expires_at, of_step } => {
+            Mark::Lease { attempt, runner, expires_at, of_step } => {
                 // What ended a lease is directly above its newest commit.
                 let is_same = found.last().is_some_and(|last| last.attempt == attempt);
                 if !is_same {
                     until = above.min(expires_at);
                     let is_interrupted = std::mem::take(&mut is_interrupted) && of_step;
-                    found.push(Held { attempt, lived: Duration::ZERO, of_step, is_interrupted });
+                    found.push(Held { attempt, runner, lived: Duration::ZERO, of_step, is_interrupted });
                 }
                 let seconds = u64::try_from(until.saturating_sub(at)).unwrap_or(0);
                 if let Some(last) = found.last_mut() {
@@ -207,15 +216,15 @@ impl Engine<'_> {
         for (number, held) in (ledger.tip().state.run.counts.steps + 1..).zip(lost) {
             let started = ago(held.lived)?;
             let (why, flag) = match held.is_interrupted {
-                true => (WHY, Some(INTERRUPTED.to_owned())),
-                false => (CUT_OFF, None),
+                true => (why(&held.runner), Some(INTERRUPTED.to_owned())),
+                false => (CUT_OFF.to_owned(), None),
             };
             // The files of another one are on its host.
             let (usage, artifacts) = match &here {
                 Some(here) if *here == held.attempt => self.killed_record(
                     ledger,
                     (&id_of(step)?, step.opcode(), number),
-                    (started, why),
+                    (started, &why),
                     |_| Ok(()),
                 )?,
                 _ => (None, Vec::new()),
@@ -228,11 +237,8 @@ impl Engine<'_> {
                 usage,
                 ..Record::default()
             };
-            let end = EndedStep {
-                record,
-                artifacts,
-                ..EndedStep::new(number, Outcome::Error, None, Some(why.to_owned()))
-            };
+            let end =
+                EndedStep { record, artifacts, ..EndedStep::new(number, Outcome::Error, None, Some(why)) };
             commands.extend(lost_step(&ledger.tip().state, step, started, end)?);
         }
         Ok(commands)
@@ -263,13 +269,14 @@ mod tests {
     use super::*;
 
     fn lease(attempt: &str) -> Mark {
-        Mark::Lease { attempt: attempt.to_owned(), expires_at: 100, of_step: true }
+        Mark::Lease { attempt: attempt.to_owned(), runner: String::new(), expires_at: 100, of_step: true }
     }
 
     /// CONTRACT 20.5, 20.8
     #[test]
     fn leases_since_the_last_declared_state() {
-        let recovers = Mark::Lease { attempt: "r".to_owned(), expires_at: 100, of_step: false };
+        let recovers =
+            Mark::Lease { attempt: "r".to_owned(), runner: String::new(), expires_at: 100, of_step: false };
         let (again, back) = (Mark::Again(true), Mark::Again(false));
         for (what, commits, expected) in [
             ("nothing", vec![], vec![]),

@@ -131,7 +131,7 @@ pub(super) fn answer(draft: &mut Draft<'_>, id: ApprovalId, resolution: &Resolut
     let approval = draft.state.approvals.get(&id).ok_or(Refusal::NoApproval(id))?;
     match &approval.resolution {
         Some(first) if first == resolution => Ok(()),
-        Some(first) => Err(otherwise(approval, first)),
+        Some(first) => Err(otherwise(draft.state.run.kind, approval, first)),
         None => resolve(draft, id, (resolution.clone(), None)),
     }
 }
@@ -145,7 +145,7 @@ pub(super) fn grant(draft: &mut Draft<'_>, id: ApprovalId, always: Always) -> Re
     let approval = draft.state.approvals.get(&id).ok_or(Refusal::NoApproval(id))?;
     if let Some(first) = &approval.resolution {
         let is_same = first.status == Answer::Approved && approval.always == Some(always);
-        return if is_same { Ok(()) } else { Err(otherwise(approval, first)) };
+        return if is_same { Ok(()) } else { Err(otherwise(draft.state.run.kind, approval, first)) };
     }
     if MANAGING.contains(&approval.tool.name.as_str()) {
         return Err(Refusal::BadAnswer(
@@ -205,10 +205,12 @@ fn settled(draft: &mut Draft<'_>, node: NodeId) -> Result<(), Refusal> {
     if is_blocked && !is_open { set_status(draft, node, NodeStatus::Idle) } else { Ok(()) }
 }
 
-fn otherwise(approval: &Approval, first: &Resolution) -> Refusal {
+fn otherwise(kind: RunKind, approval: &Approval, first: &Resolution) -> Refusal {
     let answer = match first.status {
         Answer::Approved if approval.always.is_some() => "approved for good",
         Answer::Approved => "approved",
+        // The word of a gate.
+        Answer::Denied if kind == RunKind::Flow => "rejected",
         Answer::Denied => "denied",
         Answer::Modified => "modified",
         Answer::Expired => "expired",

@@ -280,21 +280,20 @@ fn the_columns_of_the_list_stand_below_each_other() {
     assert_eq!(headed[0], headed[1], "{listed}");
 }
 
-/// CONTRACT 20.6
-#[test]
-fn an_approval_that_lost_a_race_names_the_one_that_counts() {
+/// An approval of one host, while another one answers with `verb` just before it. Returns what they printed.
+fn raced(verb: &str) -> ([Repo; 2], Started, String, std::process::Output) {
     let hub = Repo::new();
     let [one, other] = ["one@example.com", "other@example.com"].map(|email| clone(&hub, email));
     other.git(["config", "user.name", "Cleo"]);
     let run = start(&one, &flow("ask", GATE));
     one.aynig_ok(["run", "--drain"]);
-    // The other approval is carried out while the hub takes the first one.
+    // The other answer is carried out while the hub takes the first one.
     let hook = hub.path.join(".git/hooks/pre-receive");
     let (beside, program) = (hub.beside("answers").display().to_string(), binary());
     let script = format!(
         "#!/bin/sh\ncat >/dev/null; mkdir {beside} 2>/dev/null || exit 0\n\
          unset GIT_DIR GIT_QUARANTINE_PATH GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_PREFIX\n\
-         {} -C {} flow approve {} --comment mine >{beside}/said 2>&1\nexit 0\n",
+         {} -C {} flow {verb} {} --comment mine >{beside}/said 2>&1\nexit 0\n",
         program.display(),
         other.path.display(),
         run.slug
@@ -302,13 +301,32 @@ fn an_approval_that_lost_a_race_names_the_one_that_counts() {
     std::fs::create_dir_all(hook.parent().expect("a directory")).expect("a directory");
     std::fs::write(&hook, script).expect("a hook");
     std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).expect("a program");
-    let late = told(&one.aynig_ok(["flow", "approve", &run.slug, "--comment", "yes"]));
+    let late = one.aynig(["flow", "approve", &run.slug, "--comment", "yes"]);
     let first = std::fs::read_to_string(hub.beside("answers/said")).expect("the other answer");
+    ([one, hub], run, first, late)
+}
+
+/// CONTRACT 20.6
+#[test]
+fn an_approval_that_lost_a_race_names_the_one_that_counts() {
+    let ([one, _hub], run, first, late) = raced("approve");
+    assert_eq!(late.status.code(), Some(0), "{}", told(&late));
+    let late = told(&late);
     assert!(first.contains("ask: approved by Cleo"), "{first}");
     assert!(late.contains("ask was approved already, by Cleo") && !late.contains("is next"), "{late}");
     one.aynig_ok(["run", "--drain"]);
     let events = out(&one.aynig_ok(["orch", "events", &run.id, "--json"]));
     assert_eq!(events.matches("approval.resolved").count(), 1, "{events}");
+}
+
+/// CONTRACT 20.6
+#[test]
+fn an_approval_that_lost_a_race_against_a_rejection_names_it_as_one() {
+    let ([one, _hub], run, first, late) = raced("reject");
+    assert!(first.contains("ask: rejected by Cleo"), "{first}");
+    assert_refused(&late, 1, &["answered before: rejected, by Cleo"]);
+    one.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&one, &run), ["ask gate_rejected STOP"]);
 }
 
 /// CONTRACT 20.14, 20.26
