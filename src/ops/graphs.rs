@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::git::Repo;
 use crate::ledger::Ledger;
 use crate::model::decide::{Command, Decided, EdgeSpec, RunEdit};
-use crate::model::edge::{EdgeType, is_bidirectional};
+use crate::model::edge::{Edge as EdgeOf, EdgeType, is_bidirectional};
 use crate::model::ids::{Alias, EdgeId, NodeId, RunId};
 use crate::model::message::MAX_MESSAGE;
 use crate::model::run::RunStatus;
@@ -77,6 +77,30 @@ pub fn remove_edge(engine: &Engine<'_>, run: RunId, named: &str) -> Result<Decid
         Error::new(Kind::NotFound, message)
             .hint(format!("`aynig orch show {}` lists the edges with their ids", state.run.slug))
     })?;
+    operate(engine, &mut ledger, Command::RemoveEdge(edge))
+}
+
+/// Removes the only edge from a node to another one.
+pub fn remove_edge_between(engine: &Engine<'_>, run: RunId, from: &str, to: &str) -> Result<Decided, Error> {
+    persons_only("removing an edge")?;
+    let mut ledger = engine.graph(run)?;
+    let state = &ledger.tip().state;
+    let ends = (node(state, from)?, node(state, to)?);
+    let is_it =
+        |edge: &&EdgeOf| (edge.from, edge.to) == ends || (edge.bidirectional && (edge.to, edge.from) == ends);
+    let found: Vec<&EdgeOf> = state.edges.values().filter(is_it).collect();
+    let [edge] = found[..] else {
+        let slug = &state.run.slug;
+        let (kind, how_many) = match found.len() {
+            0 => (Kind::NotFound, "no edge"),
+            _ => (Kind::Usage, "several edges"),
+        };
+        let message = format!("run {slug} has {how_many} from {from} to {to}; nothing was changed");
+        return Err(Error::new(kind, message).hint(format!(
+            "`aynig orch show {slug}` lists the edges with their ids; `aynig orch edge remove {slug} ID` removes one"
+        )));
+    };
+    let edge = edge.id;
     operate(engine, &mut ledger, Command::RemoveEdge(edge))
 }
 

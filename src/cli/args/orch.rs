@@ -164,9 +164,13 @@ pub(crate) struct OrchEdgeRemove {
     #[arg(value_name = "RUN")]
     pub(crate) run_name: String,
 
-    /// The id of the edge, or the beginning of it
+    /// The id of the edge, or the beginning of it; with TO the alias of its sender
     #[arg(value_name = "EDGE")]
     pub(crate) edge: String,
+
+    /// The alias of its receiver
+    #[arg(value_name = "TO")]
+    pub(crate) to: Option<String>,
 }
 
 /// `aynig orch chat`.

@@ -140,6 +140,11 @@ fn an_edge_has_what_is_asked_for() {
     assert!(err(&refused).contains("one direction"), "{}", err(&refused));
     let shown = graph.ok(&["show", "RUN"]);
     assert!(shown.contains("a → b  what came"), "{shown}");
+    graph.ok(&["edge", "remove", "RUN", "a", "b"]);
+    let shown = graph.ok(&["show", "RUN"]);
+    assert!(!shown.contains("a → b") && shown.contains("b → a"), "{shown}");
+    let refused = graph.orch(&["edge", "remove", "RUN", "a", "b"]);
+    assert_refused(&refused, 1, &["no edge from a to b", "aynig orch edge remove"]);
 }
 
 /// CONTRACT 22.31

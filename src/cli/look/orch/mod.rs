@@ -26,6 +26,9 @@ use crate::cli::ui;
 use crate::cli::ui::signals::{self, shutdown};
 use crate::cli::ui::{BAD, FAINT, GOOD, STRONG, styled, warn};
 
+/// The words where there are no runs.
+const NO_RUNS: &str = "this repository has no runs: `aynig orch run create --label TEXT` begins a graph, `aynig flow start FILE` a flow";
+
 /// Runs the subcommand.
 pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
     let (repo, json) = (app.repo(), arguments.json);
@@ -112,7 +115,7 @@ fn list(repo: &Repo, json: bool) -> Result<Exit, Error> {
         warn(&format!("run {} cannot be read: {why}", one.id));
     }
     if all.is_empty() {
-        ui::remark(&styled(FAINT, runs::NO_RUNS));
+        ui::remark(&styled(FAINT, NO_RUNS));
     }
     Ok(Exit::Done)
 }

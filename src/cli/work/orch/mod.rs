@@ -63,7 +63,11 @@ pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
             },
             OrchEdgeVerb::Remove(options) => {
                 let run = found(&repo, &options.run_name)?;
-                changed(&graphs::remove_edge(&engine()?, run, &options.edge)?, "the edge is removed", json)
+                let removed = match &options.to {
+                    None => graphs::remove_edge(&engine()?, run, &options.edge)?,
+                    Some(to) => graphs::remove_edge_between(&engine()?, run, &options.edge, to)?,
+                };
+                changed(&removed, "the edge is removed", json)
             }
         },
         OrchVerb::Chat(options) => chat(app, &repo, options, json),
