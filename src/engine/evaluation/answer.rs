@@ -79,7 +79,7 @@ mod tests {
         ] {
             assert_eq!(last_object(text).ok(), object, "{text}");
         }
-        let hostile = r#"{"a":"#.repeat(100_000);
+        let hostile = r#"{"a":"#.repeat(1_000);
         assert_eq!(last_object(&hostile).ok(), None);
         assert_eq!(
             last_object(&format!("{{\"a\":1}}{}{{\"b\":2}}", "é".repeat(MAX_ANSWER))),
