@@ -9,6 +9,7 @@
 )]
 
 mod absent;
+mod ancestry;
 mod answering;
 mod answers;
 mod appending;

@@ -47,7 +47,18 @@ impl Repo {
 
     /// Finds the best common ancestor of two commits; `None` if there is none.
     pub(super) fn merge_base(&self, one: CommitId, other: CommitId) -> gix::Result<Option<CommitId>> {
-        again(|| self.gix.merge_base(gits(one), gits(other))).map(|base| base.map(|base| ours(&base)))
+        let bases = self.merge_bases(one, other)?;
+        let is_below_another =
+            |base: CommitId| bases.iter().any(|one| *one != base && self.descends(*one, base));
+        let best = bases.iter().copied().find(|base| !is_below_another(*base));
+        Ok(best.or_else(|| bases.first().copied()))
+    }
+
+    /// Finds all best common ancestors of two commits. Where commits are dated before their parents, ancestors of them may
+    /// be among them and come first: of merges below them only first parents are looked at.
+    pub(super) fn merge_bases(&self, one: CommitId, other: CommitId) -> gix::Result<Vec<CommitId>> {
+        let bases = again(|| self.gix.merge_bases_many(gits(one), &[gits(other)]))?;
+        Ok(bases.iter().map(|base| ours(base)).collect())
     }
 
     /// Writes an object, also one that is there.

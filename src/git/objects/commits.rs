@@ -414,7 +414,7 @@ impl Repo {
         if commit == ancestor {
             return true;
         }
-        self.merge_base(commit, ancestor).is_ok_and(|base| base == Some(ancestor))
+        self.merge_bases(commit, ancestor).is_ok_and(|bases| bases.contains(&ancestor))
     }
 
     /// Whether the history of this clone is cut off, or may be.
