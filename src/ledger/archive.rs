@@ -6,9 +6,7 @@
 use bstr::{BString, ByteSlice};
 
 use super::error::LedgerError;
-use super::history::backwards;
 use super::place::Place;
-use super::planted::Wrong;
 use super::runs;
 use super::tip::ledger_ref;
 use crate::clock;
@@ -18,7 +16,6 @@ use crate::contract::layout::{ARCHIVE, ARCHIVED_LEDGER, HEADS, RUN_PREFIX, SLOTS
 use crate::contract::lease::Liveness;
 use crate::git::remote::{PATIENCE, QUESTION};
 use crate::git::{RefChange, RefError, Repo, Together};
-use crate::model::event::{Body, Event};
 use crate::model::ids::{RunId, Slug};
 
 /// A run that was deleted.
@@ -56,23 +53,6 @@ pub fn all_archived(repo: &Repo) -> Result<Vec<Archived>, LedgerError> {
         Some(Archived { run, ledger: tip.target.ok()? })
     });
     Ok(ledgers.collect())
-}
-
-/// Whether a run was not deleted, although an archive has it: its hub has the ledger, too (`there`), or what the archive has
-/// is no deletion for a clone whose own ledger is at `here`. Anyone who can push may put something there.
-pub(super) fn is_planted(
-    repo: &Repo,
-    archived: &Archived,
-    (here, there): (Option<CommitId>, Option<CommitId>),
-) -> Result<bool, LedgerError> {
-    let Archived { run, ledger } = *archived;
-    let known = here.filter(|here| repo.descends(ledger, *here));
-    if there.is_some() || (known != Some(ledger) && Wrong::of(repo, run, (known, ledger))?.is_some()) {
-        return Ok(true);
-    }
-    let newest = backwards(repo, run, ledger).next().transpose()?;
-    let deletes = |event: &Event| matches!(event.body, Body::RunDeleted(_));
-    Ok(!newest.is_some_and(|newest| newest.events.iter().any(deletes)))
 }
 
 /// Why a run has no ledger here: it was deleted, or it is unknown.

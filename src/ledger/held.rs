@@ -5,10 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::archive::{all_archived, archived, is_planted};
+use super::archive::{all_archived, archived};
 use super::error::LedgerError;
 use super::place::Place;
-use super::planted::{Wrong, in_archive, on_ledger};
+use super::planted::{Wrong, in_archive, is_planted, on_ledger};
 use super::runs;
 use super::set_back::{self, fetched_ref};
 use super::tip::{Tip, ledger_ref};

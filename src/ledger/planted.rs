@@ -2,14 +2,16 @@
 //!
 //! Invariant: nothing of it is taken over. The run is held until a person has taken it off.
 
-use super::archive::archived_ref;
+use super::archive::{Archived, archived_ref};
 use super::check::added_since;
 use super::error::{LedgerError, Planted};
+use super::history::backwards;
 use super::tip::{Tip, ledger_ref};
 use crate::contract::ids::{CommitId, RemoteName};
 use crate::git::Repo;
 use crate::git::objects::trusted::refusals;
 use crate::git::process::cancel::Purpose;
+use crate::model::event::{Body, Event};
 use crate::model::ids::{RunId, Slug};
 
 /// Why a commit of a ledger is not taken over.
@@ -81,6 +83,23 @@ pub(super) fn on_ledger(
         words,
         takes_off: vec![format!("git push --force-with-lease={to}:{there} {remote} {good}:{to}")],
     })
+}
+
+/// Whether a run was not deleted, although an archive has it: its hub has the ledger, too (`there`), or what the archive has
+/// is no deletion for a clone whose own ledger is at `here`. Anyone who can push may put something there.
+pub(super) fn is_planted(
+    repo: &Repo,
+    archived: &Archived,
+    (here, there): (Option<CommitId>, Option<CommitId>),
+) -> Result<bool, LedgerError> {
+    let Archived { run, ledger } = *archived;
+    let known = here.filter(|here| repo.descends(ledger, *here));
+    if there.is_some() || (known != Some(ledger) && Wrong::of(repo, run, (known, ledger))?.is_some()) {
+        return Ok(true);
+    }
+    let newest = backwards(repo, run, ledger).next().transpose()?;
+    let deletes = |event: &Event| matches!(event.body, Body::RunDeleted(_));
+    Ok(!newest.is_some_and(|newest| newest.events.iter().any(deletes)))
 }
 
 /// A ref in the archive of `remote` for a run that nobody has deleted: a deletion moves the ledger there. This clone's

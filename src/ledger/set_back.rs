@@ -129,7 +129,7 @@ fn fetch_once(repo: &Repo, remote: &RemoteName, run: RunId, slug: &Slug) -> Resu
             // What was fetched last counts for whoever asks nothing.
             repo.delete_ref(fetched.as_str().into(), was).map(drop)?;
         }
-        if archive::is_planted(repo, &archived, (before, there))? {
+        if planted::is_planted(repo, &archived, (before, there))? {
             let planted = planted::in_archive(repo, remote, (run, slug), (before, there))?;
             return Err(LedgerError::Planted(Box::new(planted)));
         }

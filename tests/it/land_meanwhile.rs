@@ -279,16 +279,23 @@ fn what_cannot_be_taken_out_of_another_branch_is_named_with_the_commands() {
 fn a_git_that_was_killed_in_the_checkout_is_named_with_its_lock() {
     let repo = field();
     let lock = repo.path.join(".git/index.lock");
-    std::fs::write(&lock, "").expect("a file");
+    // Others open it, since a process that this one is about to start may have its files for a moment.
+    let shell = |script: &str| {
+        let mut shell = std::process::Command::new("/bin/sh");
+        hermetic(&mut shell).current_dir(&repo.path).args(["-c", script]).stdout(Stdio::piped());
+        shell.spawn().expect("a shell")
+    };
+    shell(": >.git/index.lock").wait().expect("it ends");
     let words = ["index.lock: a git was killed there", "`rm ", "nothing was changed"];
     assert_refused(&land(&repo, &[]), 3, &words);
     // Its files were written in part.
     repo.write("README", "theirs\n");
     repo.write("made.txt", "made\n");
-    let held = std::fs::File::open(&lock).expect("it is there");
-    let me = format!("process {} holds ", std::process::id());
-    assert_refused(&land(&repo, &[]), 3, &["differ from what is committed", &me]);
-    drop(held);
+    let mut holder = shell("exec 3<.git/index.lock; echo; exec sleep 600");
+    std::io::Read::read_exact(holder.stdout.as_mut().expect("piped"), &mut [0]).expect("it is open");
+    let its = format!("process {} holds ", holder.id());
+    assert_refused(&land(&repo, &[]), 3, &["differ from what is committed", &its]);
+    holder.kill().and_then(|()| holder.wait()).expect("it ends");
     let output = land(&repo, &[]);
     let words = ["differ from what is committed", "a git was killed there", "stash --include-untracked`"];
     assert_refused(&output, 3, &words);
