@@ -4,6 +4,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use super::agent::with_agent;
+use super::trust::drivers;
 use super::*;
 
 const PROMPTED: &str = "  - id: implement
@@ -55,8 +56,7 @@ fn a_run_goes_on_as_it_was_started_whatever_becomes_of_its_file_and_its_branch()
 fn prompts_and_scripts_of_the_base_must_be_those_of_the_trusted_ref() {
     let repo = with_agent("cat >asked; echo done");
     place_worktrees(&repo);
-    repo.command(".aynig/command/flow-step", "exec \"$AYNIG_BIN\" flow step");
-    repo.command(".aynig/command/stalled", "exec \"$AYNIG_BIN\" flow recover");
+    drivers(&repo);
     scripts(&repo, "trusted");
     repo.write("flow.yaml", &flow("implement", PROMPTED));
     repo.commit_all("all of it");

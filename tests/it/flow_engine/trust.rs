@@ -11,6 +11,12 @@ const STEP: &str = "  - id: implement
     routes: {completed: STOP, error: STOP}
 ";
 
+/// The commands of drivers, which a trusted ref must have.
+pub(super) fn drivers(repo: &Repo) {
+    repo.command(".aynig/command/flow-step", "exec \"$AYNIG_BIN\" flow step");
+    repo.command(".aynig/command/stalled", "exec \"$AYNIG_BIN\" flow recover");
+}
+
 /// CONTRACT 20.27
 #[test]
 fn a_flow_that_is_not_of_the_trusted_ref_is_not_started() {
@@ -26,8 +32,7 @@ fn a_flow_that_is_not_of_the_trusted_ref_is_not_started() {
         assert!(repo.git(["for-each-ref", "refs/aynig"]).is_empty());
     };
     refused("trusted has no program .aynig/command/flow-step");
-    repo.command(".aynig/command/flow-step", "exec \"$AYNIG_BIN\" flow step");
-    repo.command(".aynig/command/stalled", "exec \"$AYNIG_BIN\" flow recover");
+    drivers(&repo);
     repo.git(["add", ".aynig"]);
     repo.git(["commit", "-qm", "the commands of drivers"]);
     repo.git(["branch", "-f", "trusted"]);
@@ -45,8 +50,7 @@ fn a_flow_that_is_not_of_the_trusted_ref_is_not_started() {
 fn a_flow_that_is_not_of_the_trusted_ref_is_not_carried_out() {
     let repo = with_agent("cat >/dev/null");
     place_worktrees(&repo);
-    repo.command(".aynig/command/flow-step", "exec \"$AYNIG_BIN\" flow step");
-    repo.command(".aynig/command/stalled", "exec \"$AYNIG_BIN\" flow recover");
+    drivers(&repo);
     repo.commit_all("the commands of drivers");
     repo.git(["branch", "trusted"]);
     repo.write("flow.yaml", &flow("implement", STEP));
@@ -71,8 +75,7 @@ fn a_flow_that_is_not_of_the_trusted_ref_is_not_carried_out() {
 fn a_run_of_the_trusted_ref_goes_on_when_the_ref_has_another_flow() {
     let repo = with_agent("cat >/dev/null");
     place_worktrees(&repo);
-    repo.command(".aynig/command/flow-step", "exec \"$AYNIG_BIN\" flow step");
-    repo.command(".aynig/command/stalled", "exec \"$AYNIG_BIN\" flow recover");
+    drivers(&repo);
     repo.write("flow.yaml", &flow("implement", STEP));
     repo.commit_all("all of it");
     repo.git(["config", "aynig.commandsFrom", "main"]);

@@ -254,11 +254,11 @@ fn signing_a_result_has_a_limit_and_hears_a_signal() {
     }
 }
 
-/// CONTRACT 6.14, 10.5
-#[test]
-fn a_second_signal_does_not_end_the_signing_of_the_request() {
-    let slow = r#"case " $* " in *" sign "*) [ ! -e "$ROOM/hangs" ] || sleep 1;; esac"#;
-    let scene = Scene::new(&[("work", "trap 'say termed yes' TERM; say here yes; await never")], slow);
+/// A command that outlives a signal.
+const STUBBORN: &[(&str, &str)] = &[("work", "trap 'say termed yes' TERM; say here yes; await never")];
+
+/// A run whose command is stubborn, after two signals.
+fn signalled_twice(scene: &Scene) -> Running {
     signed(&scene.repo, "task", &scene.known);
     let running = scene.start(&["run", "--grace-seconds", "3600"], None);
     scene.repo.said("here");
@@ -266,6 +266,15 @@ fn a_second_signal_does_not_end_the_signing_of_the_request() {
     running.signal(Signal::SIGTERM);
     scene.repo.said("termed");
     running.signal(Signal::SIGTERM);
+    running
+}
+
+/// CONTRACT 6.14, 10.5
+#[test]
+fn a_second_signal_does_not_end_the_signing_of_the_request() {
+    let slow = r#"case " $* " in *" sign "*) [ ! -e "$ROOM/hangs" ] || sleep 1;; esac"#;
+    let scene = Scene::new(STUBBORN, slow);
+    let running = signalled_twice(&scene);
     let output = running.finish();
     assert_eq!(output.status.code(), Some(143), "{}", told(&output));
     assert_eq!(scene.repo.state("task"), "work", "{}", told(&output));
@@ -274,14 +283,8 @@ fn a_second_signal_does_not_end_the_signing_of_the_request() {
 /// CONTRACT 10.5
 #[test]
 fn signing_after_a_second_signal_has_a_limit() {
-    let scene = Scene::new(&[("work", "trap 'say termed yes' TERM; say here yes; await never")], SIGNING);
-    signed(&scene.repo, "task", &scene.known);
-    let running = scene.start(&["run", "--grace-seconds", "3600"], None);
-    scene.repo.said("here");
-    scene.hang();
-    running.signal(Signal::SIGTERM);
-    scene.repo.said("termed");
-    running.signal(Signal::SIGTERM);
+    let scene = Scene::new(STUBBORN, SIGNING);
+    let running = signalled_twice(&scene);
     let start = Instant::now();
     let output = running.finish();
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}: {}", start.elapsed(), told(&output));
