@@ -107,6 +107,8 @@ pub struct Options {
     pub selection: Selection,
     /// Limits on the commands and commits that are accepted.
     pub trust: Trust,
+    /// Settings of trust that no file of git's configuration has: full names and values (CONTRACT 13.13).
+    pub unfiled: Vec<(String, String)>,
     /// The beginning of the names of branches that are never run (CONTRACT 11.15).
     pub work_prefix: String,
     /// The beginning of the names of drivers, whose runs have bounds of their own (CONTRACT 20.2).

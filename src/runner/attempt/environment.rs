@@ -137,6 +137,13 @@ pub(crate) fn environment(
     give("AYNIG_RUN_ID", claim.attempt.to_string().into());
     give("AYNIG_VISITS", Past::default().visits(repo, claim.trigger.commit).to_string().into());
     give("AYNIG_LEASE_SECONDS", claim.seconds.to_string().into());
+    if !options.unfiled.is_empty() {
+        give("GIT_CONFIG_COUNT", options.unfiled.len().to_string().into());
+    }
+    for (at, (key, value)) in options.unfiled.iter().enumerate() {
+        give(&format!("GIT_CONFIG_KEY_{at}"), key.into());
+        give(&format!("GIT_CONFIG_VALUE_{at}"), value.into());
+    }
     let ceilings = ceilings(directory, variables.get(OsStr::new("GIT_CEILING_DIRECTORIES")));
     variables.insert("GIT_CEILING_DIRECTORIES".into(), ceilings);
     Environment { variables: variables.into_iter().collect(), warnings }

@@ -63,8 +63,15 @@ fn a_flow_that_is_not_of_the_trusted_ref_is_not_carried_out() {
     assert_eq!(repo.state(driver), "flow-step", "{words}");
     assert!(words.contains("the flow of this run is no file of trusted"), "{words}");
     assert!(words.contains("aynig.commandsFrom is trusted"), "{words}");
-    repo.git(["branch", "-f", "trusted"]);
     let slug = &started["slug"].as_str().expect("a slug");
+    // An option counts for the step as the setting does.
+    repo.git(["config", "--unset", "aynig.commandsFrom"]);
+    repo.aynig_ok(["flow", "resume", slug]);
+    let words = told(&repo.aynig_ok(["run", "--drain", "--commands-from", "trusted"]));
+    assert_eq!(repo.state(driver), "flow-step", "{words}");
+    assert!(words.contains("the flow of this run is no file of trusted"), "{words}");
+    repo.git(["config", "aynig.commandsFrom", "trusted"]);
+    repo.git(["branch", "-f", "trusted"]);
     repo.aynig_ok(["flow", "resume", slug]);
     repo.aynig_ok(["run", "--drain"]);
     assert_eq!(repo.state(driver), "flow-done");

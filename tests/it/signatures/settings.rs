@@ -188,6 +188,31 @@ fn other_settings_of_the_environment_count_too() {
     assert_eq!(repo.said("seen"), "none");
 }
 
+/// CONTRACT 13.13
+#[test]
+fn trust_that_no_file_has_counts_for_what_a_command_calls() {
+    let repo = unsigned();
+    let work = r#"say seen "$(git config aynig.requireSigned),$(git config aynig.commandsFrom),$(git config aynig.jobs)"; next done"#;
+    repo.command(".aynig/command/work", &repo.scripted(work));
+    repo.commit_all("look");
+    let run = |variables: &[(&str, &str)], options: &[&str]| {
+        repo.ready("task", "work");
+        let mut command = repo.aynig_command();
+        command.env("GIT_CONFIG_COUNT", variables.len().to_string());
+        for (at, (key, value)) in variables.iter().enumerate() {
+            command.env(format!("GIT_CONFIG_KEY_{at}"), key).env(format!("GIT_CONFIG_VALUE_{at}"), value);
+        }
+        let output = command.arg("run").args(options).output().expect("aynig runs");
+        assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+        repo.said("seen")
+    };
+    assert_eq!(run(&[("aynig.jobs", "2")], &[]), ",,");
+    assert_eq!(run(&[], &["--commands-from", "main"]), ",main,");
+    let variables = [("AYNIG.requiresigned", "off"), ("aynig.commandsfrom", "other"), ("aynig.jobs", "2")];
+    // An option counts more than the environment, for both.
+    assert_eq!(run(&variables, &["--commands-from", "main"]), "off,main,");
+}
+
 /// CONTRACT 13.4
 #[test]
 fn what_git_reads_otherwise_is_refused_before_anything_is_run() {
