@@ -123,11 +123,11 @@ impl Engine<'_> {
     /// Hands the driver back after an error, unless this attempt has begun its work.
     pub(super) fn before_work(&self, attempt: &Attempt, refusal: Refusal) -> Result<Ended, Refusal> {
         match run_of(self.repo, attempt.trigger) {
-            Some(run) if !self.has_begun((run, &name_of(&attempt.branch)), &attempt.id) => {
+            Ok(Some(run)) if !self.has_begun((run, &name_of(&attempt.branch)), &attempt.id) => {
                 let next = refusal.hints.last().map(|hint| format!("; {hint}")).unwrap_or_default();
                 Ok(Ended::Unable(format!("{}{next}", refusal.message)))
             }
-            Some(_) | None => Err(refusal),
+            Ok(_) | Err(_) => Err(refusal),
         }
     }
 
@@ -175,7 +175,9 @@ impl Engine<'_> {
 
     /// The ledger of the run that a driver's commit belongs to.
     pub(super) fn opened_ledger(&self, attempt: &Attempt) -> Result<Ledger<'_>, Refusal> {
-        let run = run_of(self.repo, attempt.trigger).ok_or_else(|| no_driver(&attempt.branch))?;
+        let run = run_of(self.repo, attempt.trigger)
+            .map_err(|error| Refusal::because(&format!("read the history of {}", attempt.branch), &error))?
+            .ok_or_else(|| no_driver(&attempt.branch))?;
         match (open(self.repo, run), &attempt.remote) {
             // Another host made it.
             (Err(LedgerError::Unknown(_)), Some(remote)) => {

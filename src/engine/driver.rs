@@ -14,9 +14,9 @@ use crate::contract::parking::not_before;
 use crate::contract::preference::{PREFER_RUNNER_KEY, PREFER_SECONDS_KEY};
 use crate::contract::trailers::Trailer;
 use crate::contract::waits_for::WAITS_FOR_KEY;
-use crate::git::Repo;
 use crate::git::objects::commits::NewCommit;
 use crate::git::remote::PATIENCE;
+use crate::git::{CommitError, Repo};
 use crate::ledger::Place;
 use crate::model::ids::{RunId, Slug};
 use crate::model::run::RunKind;
@@ -202,15 +202,16 @@ impl Driver<'_> {
     }
 }
 
-/// The run that a driver names: its newest commit that does, since a runner's own commits do not.
-#[must_use]
-pub fn run_of(repo: &Repo, head: CommitId) -> Option<RunId> {
-    let commits = repo.history(head).take(MOST_READ).map_while(Result::ok);
-    let mut named = commits.filter_map(|commit| {
-        let trailers = Message::parse(&commit.message).trailers;
-        RunId::parse(trailers.last(RUN_KEY)?.to_str().ok()?)
-    });
-    named.next()
+/// The run that a driver names: its newest commit that does, since a runner's own commits do not. `None`: it drives no run.
+pub fn run_of(repo: &Repo, head: CommitId) -> Result<Option<RunId>, CommitError> {
+    for commit in repo.history(head).take(MOST_READ) {
+        let trailers = Message::parse(&commit?.message).trailers;
+        let named = trailers.last(RUN_KEY).and_then(|id| RunId::parse(id.to_str().ok()?));
+        if named.is_some() {
+            return Ok(named);
+        }
+    }
+    Ok(None)
 }
 
 /// The place in the run of the gate that was open at a commit of a driver.

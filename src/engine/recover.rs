@@ -43,7 +43,7 @@ impl Engine<'_> {
     ///
     /// The third failure in a row for one reason pauses the run.
     pub fn recover(&self, attempt: &Attempt) -> Result<Ended, Refusal> {
-        if let Some(run) = run_of(self.repo, attempt.trigger)
+        if let Ok(Some(run)) = run_of(self.repo, attempt.trigger)
             && let Some(Awaited::Step(why)) =
                 self.workspaces.waits_beside(&run.to_string(), FLOW).unwrap_or_default()
         {

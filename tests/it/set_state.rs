@@ -17,7 +17,7 @@ fn on_the_branch_checked_out_here_the_index_is_the_tree() {
     let output = repo.aynig_ok(["set-state", "--state", "review/code"]);
     let short = &repo.head("main")[..10];
     assert_eq!(out(&output), format!("main  (no state) → review/code  ({short})\n"));
-    assert_eq!(err(&output), "");
+    assert_eq!(err(&output), "with it went what was staged: staged\n");
     assert_eq!(repo.head("main~1"), before);
     assert_eq!(repo.message("main"), "chore: set review/code\n\ndwp-state: review/code");
     assert_eq!(repo.git(["ls-tree", "--name-only", "main"]), "README\nstaged");

@@ -20,6 +20,9 @@ use crate::cli::ui::{FAINT, GOOD, STRONG, styled};
 /// The longest body, in bytes.
 const MAX_BODY: u64 = 1 << 20;
 
+/// The most paths that are named.
+const MOST_NAMED: usize = 8;
+
 /// The target of the commit: the named branch, if any.
 pub(crate) fn onto(named: Option<&OsStr>, options: &CommitOptions) -> Result<Onto, Error> {
     let branch = named.or(options.branch.as_deref()).map(branch_name).transpose()?;
@@ -95,6 +98,13 @@ pub(crate) fn transition(written: &Written, more: &str) -> String {
     )
 }
 
+/// The first paths of a list, and how many more there are.
+fn listed(paths: &[String]) -> String {
+    let (named, others) = paths.split_at(paths.len().min(MOST_NAMED));
+    let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
+    format!("{}{more}", named.join(", "))
+}
+
 /// Prints all advice.
 pub(crate) fn advise(advice: &[Advice]) {
     for advice in advice {
@@ -105,6 +115,9 @@ pub(crate) fn advise(advice: &[Advice]) {
                     from.short(),
                     to.short()
                 )))
+            }
+            Advice::StagedAlong { paths } => {
+                ui::remark(&ui::sanitize(&format!("with it went what was staged: {}", listed(paths))));
             }
             Advice::Unpaused { branch, state, until } => ui::remark(&ui::sanitize(&format!(
                 "{branch} was to wait until {} (dwp-not-before); a retry is due at once; to let it wait: `aynig set-state {} \

@@ -194,6 +194,11 @@ pub enum Advice {
         /// The subject of that commit.
         subject: String,
     },
+    /// What a person had staged became part of the commit.
+    StagedAlong {
+        /// The paths.
+        paths: Vec<String>,
+    },
     /// The checkout could not follow its branch.
     NotFollowed {
         /// Why.

@@ -157,6 +157,18 @@ impl Target {
         })
     }
 
+    /// Advice on what a person had staged, and what is part of the commit. A command stages its result.
+    pub(super) fn staged_along(
+        &self,
+        repo: &Repo,
+        parent: Option<CommitId>,
+        tree: CommitId,
+    ) -> Option<Advice> {
+        let before = repo.commit(parent.filter(|_| !self.inside && !self.held)?).ok()?.tree;
+        let staged = repo.differences(before, tree).ok().filter(|staged| !staged.is_empty())?;
+        Some(Advice::StagedAlong { paths: staged.into_iter().map(|one| one.path.to_string()).collect() })
+    }
+
     /// Fast-forwards the checkout to the commit that was made from it. With a remote the checkout
     /// does not follow the branch by itself.
     pub(super) fn follow(
@@ -243,8 +255,12 @@ pub(in crate::ops) fn driven_by(
     let prefix = settings::workspace(repo)?.run_prefix;
     let name = branch.to_string();
     let parts = name.strip_prefix(&prefix).and_then(|rest| rest.split_once('/'));
-    let parts = parts.filter(|_| head.and_then(|head| run_of(repo, head)).is_some());
-    Ok(parts.map(|(slug, of)| Driven { slug: slug.to_owned(), node: (of != FLOW).then(|| of.to_owned()) }))
+    let (Some(parts), Some(head)) = (parts, head) else { return Ok(None) };
+    let run = run_of(repo, head);
+    let run = run.map_err(|error| Error::because(&format!("read the history of {branch}"), &error))?;
+    Ok(run
+        .map(|_| parts)
+        .map(|(slug, of)| Driven { slug: slug.to_owned(), node: (of != FLOW).then(|| of.to_owned()) }))
 }
 
 /// Refuses the driver of a run, which would be taken out of its run (CONTRACT 20.31).

@@ -97,9 +97,11 @@ pub(super) fn write(
         match swap? {
             Swap::Won => {
                 let along = before.pushed_along(repo, authority, parent);
+                let staged = before.staged_along(repo, parent, tree);
                 let behind = before.follow(repo, authority, parent, new);
                 let commit = repo.commit(new).map_err(|error| failed(&error))?;
-                return Ok(Landed { before, commit, advice: along.into_iter().chain(behind).collect() });
+                let advice = along.into_iter().chain(staged).chain(behind).collect();
+                return Ok(Landed { before, commit, advice });
             }
             Swap::Lost { .. } if before.held && tries < TRIES => {}
             Swap::Lost { actual } => return Err(lost(repo, authority, &before, actual)),

@@ -214,7 +214,7 @@ fn parked_by(row: &mut BranchView, words: String, bound: &Bound) {
 
 /// Replaces the advice for a driver whose ledger is not here: `git clone` copies branches alone.
 fn of_a_stray(row: &mut BranchView, repo: &Repo, head: Option<CommitId>) {
-    let Some(run) = head.and_then(|head| run_of(repo, head)) else { return };
+    let Some(Ok(Some(run))) = head.map(|head| run_of(repo, head)) else { return };
     if let (Some(waits), Ok(None)) = (&mut row.waits, repo.read_ref(ledger_ref(run).as_str().into())) {
         waits.whom = "the repository that began its run".to_owned();
         row.reason =
