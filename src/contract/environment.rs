@@ -4,6 +4,8 @@
 //! them together fit into an environment the kernel accepts. `runner` sets the contract's own
 //! variables after these.
 
+use std::collections::{HashMap, HashSet};
+
 use bstr::BString;
 
 use super::trailers::{RUNNER_MANAGED, Trailers, is_runner_managed};
@@ -67,19 +69,29 @@ pub(crate) struct TrailerVariables {
 ///
 /// Genuine `dwp-*` keys are included, `DWP_STATE` among them. They use up [`MAX_TOTAL_BYTES`]
 /// first, then the others in their order.
-pub(crate) fn trailer_variables(
-    trailers: &Trailers,
+pub(crate) fn trailer_variables<'t>(
+    trailers: &'t Trailers,
     exists: impl Fn(&str) -> bool,
     listed: impl Fn(&BString, &str) -> bool,
 ) -> TrailerVariables {
+    // A commit may have any number of trailers, so that each is looked up once.
     let mut wanted: Vec<(String, &BString, &BString)> = Vec::new();
+    let (mut places, mut skipped) = (HashMap::new(), HashSet::new());
     let mut out = TrailerVariables::default();
+    let mut skip = |out: &mut TrailerVariables, key: &'t BString, reason| {
+        if skipped.insert(key) {
+            out.skipped.push((key.clone(), reason));
+        }
+    };
     for trailer in trailers {
         match variable_name(&trailer.key, &exists, &listed) {
-            Ok(name) => match wanted.iter_mut().find(|(known, _, _)| *known == name) {
-                Some(known) => (known.1, known.2) = (&trailer.key, &trailer.value),
-                None => wanted.push((name, &trailer.key, &trailer.value)),
-            },
+            Ok(name) => {
+                let place = *places.entry(name.clone()).or_insert(wanted.len());
+                match wanted.get_mut(place) {
+                    Some(known) => (known.1, known.2) = (&trailer.key, &trailer.value),
+                    None => wanted.push((name, &trailer.key, &trailer.value)),
+                }
+            }
             Err(reason) => skip(&mut out, &trailer.key, reason),
         }
     }
@@ -100,12 +112,6 @@ pub(crate) fn trailer_variables(
         }
     }
     out
-}
-
-fn skip(out: &mut TrailerVariables, key: &BString, reason: SkipReason) {
-    if !out.skipped.iter().any(|(known, _)| known == key) {
-        out.skipped.push((key.clone(), reason));
-    }
 }
 
 fn variable_name(
