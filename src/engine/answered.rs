@@ -32,7 +32,9 @@ pub(super) fn answered(flow: &Flow, state: &State, asked: &Approval, given: &Giv
     let is_counted =
         now.resolved_by.as_ref().is_some_and(counts) || now.consents.iter().any(|one| counts(&one.by));
     if asked.resolution.is_some() || !is_counted {
-        return vec![format!("{step} was {word} already, by {first}; nothing was changed")];
+        let is_new = given.comment.is_some() && given.comment != resolution.reason;
+        let comment = if is_new { ", and the comment is in no record" } else { "" };
+        return vec![format!("{step} was {word} already, by {first}; nothing was changed{comment}")];
     }
     let mut said = vec![format!("{step}: {word} by {name}{}", signed(&given.by))];
     let outcome =

@@ -105,7 +105,9 @@ pub fn add(
     let newest = || decided.state.nodes.values().max_by_key(|node| node.number);
     let alias = made.or_else(|| newest().map(|node| node.alias.clone()));
     let alias = alias.ok_or_else(|| Error::failed("the node was made and removed at once"))?;
-    Ok(Added { decided, alias, lacks: of_host(engine, named), is_textless })
+    let another = format!("`aynig orch node set {} {alias} --provider NAME`", decided.state.run.slug);
+    let lacks = of_host(engine, named).map(|why| format!("{why}; to name another one: {another}"));
+    Ok(Added { decided, alias, lacks, is_textless })
 }
 
 /// What this host lacks to run a provider. Another host may have it.

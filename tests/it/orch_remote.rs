@@ -52,6 +52,8 @@ fn runs_of_another_clone_are_listed_and_followed() {
     let output = other.aynig_ok(["orch", "show", &id]);
     assert!(err(&output).contains("runs are shown as they were last fetched"), "{}", told(&output));
     assert!(out(&output).contains(&id), "{}", told(&output));
+    let words = err(&other.aynig_ok(["flow", "list"]));
+    assert_eq!(words.matches("could not fetch").count(), 1, "{words}");
 }
 
 /// CONTRACT 16.7

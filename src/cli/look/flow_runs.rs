@@ -44,13 +44,16 @@ impl From<End> for Exit {
 fn open(app: &App) -> Result<(Repo, Authority), Error> {
     let repo = app.repo();
     let authority = signals::authority(&repo, None)?;
-    if authority.source().is_some() {
-        for trouble in runs::update(&repo, authority.source()) {
-            warn(&trouble);
+    match authority.source().map(|remote| runs::from_remote(&repo, remote)) {
+        Some(Ok(troubles)) => {
+            troubles.iter().for_each(|trouble| warn(trouble));
+            if let Err(error) = authority.refresh(&repo) {
+                warn(&Error::from(error).message);
+            }
         }
-        if let Err(error) = authority.refresh(&repo) {
-            warn(&Error::from(error).message);
-        }
+        // The branches of that remote cannot be fetched either.
+        Some(Err(why)) => warn(&why),
+        None => {}
     }
     Ok((repo, authority))
 }

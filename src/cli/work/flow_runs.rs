@@ -322,7 +322,6 @@ fn granted_words(
     stands(app, repo, run)
 }
 
-/// Finds a run, after the ledgers were fetched.
 /// The run that is meant, after its remote was asked.
 pub(super) fn found(repo: &Repo, named: &str) -> Result<runs::RunId, Error> {
     let authority = authority(repo, None)?;

@@ -74,21 +74,20 @@ pub struct Listed {
 /// Fetches the ledgers of the remote that decides here, if there is one. Returns what went wrong in words: the runs are
 /// then shown as they were last known.
 pub fn update(repo: &Repo, remote: Option<&RemoteName>) -> Vec<String> {
-    let Some(remote) = remote else { return Vec::new() };
-    match fetch(repo, remote) {
-        Ok(fetched) => {
-            let mends = |run: RunId, why: &LedgerError| {
-                let mends = strange(repo, remote, run, why).or_else(|| why.mends());
-                mends.map(|mends| format!("; {mends}")).unwrap_or_default()
-            };
-            fetched
-                .refused
-                .iter()
-                .map(|(run, why)| format!("{}{}", error_chain(why), mends(*run, why)))
-                .collect()
-        }
-        Err(error) => vec![format!("{}; runs are shown as they were last fetched", error_chain(&error))],
-    }
+    let updated = remote.map(|remote| from_remote(repo, remote));
+    updated.unwrap_or_else(|| Ok(Vec::new())).unwrap_or_else(|why| vec![why])
+}
+
+/// Fetches the ledgers of a remote. Returns what is wrong with some of them, or why none was fetched.
+pub fn from_remote(repo: &Repo, remote: &RemoteName) -> Result<Vec<String>, String> {
+    let fetched = fetch(repo, remote)
+        .map_err(|error| format!("{}; runs are shown as they were last fetched", error_chain(&error)))?;
+    let mends = |run: RunId, why: &LedgerError| {
+        let mends = strange(repo, remote, run, why).or_else(|| why.mends());
+        mends.map(|mends| format!("; {mends}")).unwrap_or_default()
+    };
+    let refused = fetched.refused.iter();
+    Ok(refused.map(|(run, why)| format!("{}{}", error_chain(why), mends(*run, why))).collect())
 }
 
 /// The next step for a damaged ledger of a remote that was never read here: no subcommand finds its run.

@@ -23,6 +23,9 @@ fn an_answer_and_an_end_have_the_words_of_the_list() {
     repo.aynig_ok(["flow", "reject", &run.slug]);
     let again = told(&repo.aynig_ok(["flow", "reject", &run.slug]));
     assert!(again.contains("was rejected already"), "{again}");
+    assert!(!again.contains("comment"), "{again}");
+    let again = told(&repo.aynig_ok(["flow", "reject", &run.slug, "--comment", "too late"]));
+    assert!(again.contains("nothing was changed, and the comment is in no record"), "{again}");
     refused(&repo, &["flow", "approve", &run.slug], &["was rejected already, by Test Person"]);
     repo.aynig_ok(["run", "--drain"]);
     for verb in ["pause", "stop"] {
