@@ -424,13 +424,18 @@ fn read_all(mut source: impl Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
 }
 
 /// Repeats `ask` until it answers; fails the test at the deadline.
-pub(crate) fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn wait_for<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
+    wait_within(DEADLINE, what, ask)
+}
+
+/// Repeats `ask` until it answers; fails the test after so long.
+pub(crate) fn wait_within<T>(long: Duration, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(answer) = ask() {
             return answer;
         }
-        assert!(start.elapsed() < DEADLINE, "waited too long for {what}");
+        assert!(start.elapsed() < long, "waited too long for {what}");
         std::thread::park_timeout(Duration::from_millis(10));
     }
 }

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use aynig::git::Repo;
 use aynig::journal::directory::RunDirectory;
 use aynig::journal::sync::sync;
 use aynig::journal::writer::Writer;
@@ -141,9 +142,7 @@ fn over_server(sizes: &Sizes, room: &Room, path: &Path) -> Times {
     let node = NodeId::from(OpId::random().uuid());
     let mut command = room.aynig(path, &["serve", "--listen", "127.0.0.1:0"]);
     let (mut server, host) = started(&mut command);
-    let card = std::fs::read_to_string(RunDirectory::data(&repo).join("serve.json")).expect("a file");
-    let card: serde_json::Value = serde_json::from_str(&card).expect("JSON");
-    let bearer = format!("Bearer {}", card["token"].as_str().expect("a token"));
+    let bearer = bearer(&repo);
     let wanted = counted(sizes);
     let clients: Vec<_> = (0..sizes.clients)
         .map(|_| {
@@ -177,8 +176,15 @@ fn over_server(sizes: &Sizes, room: &Room, path: &Path) -> Times {
     times
 }
 
+/// The credentials of the newest server, as a header.
+pub(super) fn bearer(repo: &Repo) -> String {
+    let card = std::fs::read_to_string(RunDirectory::data(repo).join("serve.json")).expect("a file");
+    let card: serde_json::Value = serde_json::from_str(&card).expect("JSON");
+    format!("Bearer {}", card["token"].as_str().expect("a token"))
+}
+
 /// Starts a server. Returns its address.
-fn started(command: &mut Command) -> (Child, String) {
+pub(super) fn started(command: &mut Command) -> (Child, String) {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut server = command.spawn().expect("it starts");
     let mut out = BufReader::new(server.stdout.take().expect("piped"));

@@ -16,6 +16,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::super::chaos::{Dice, long, seed, tell};
+use super::super::support::wait_within;
 use super::judge::{Case, Commit, Line, Work, judge};
 use super::*;
 
@@ -83,6 +84,9 @@ const ROUNDS: i64 = 8;
 
 /// The most runners at once.
 const RUNNERS: usize = 3;
+
+/// The longest that a verb of a person takes: up to 200 tries for the ledger, beside fifty nodes on a loaded machine.
+const LONGEST: Duration = Duration::from_secs(600);
 
 struct Field {
     /// The run, in the repository that made it.
@@ -229,7 +233,7 @@ impl Field {
             std::thread::park_timeout(Duration::from_millis(u64::try_from(dice.roll(60)).expect("small")));
             child.kill().ok();
         }
-        let status = wait_for("a sender to end", || child.try_wait().expect("it is ours"));
+        let status = wait_within(LONGEST, "a sender to end", || child.try_wait().expect("it is ours"));
         assert!(matches!(status.code(), None | Some(0 | 1 | 3 | 4)), "a sender ended with {status}");
         status.code()
     }
