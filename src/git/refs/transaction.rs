@@ -7,6 +7,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bstr::{BStr, BString, ByteSlice};
 
@@ -16,6 +17,9 @@ use crate::git::refs::cas::{LOCK_PATIENCE, RefError};
 use crate::git::refs::intent_log::{DELETION, Due, Intent, PACKED};
 use crate::git::refs::lock::RefLock;
 use crate::git::repo::open::{Repo, gix_chain};
+
+/// How long a living process holds the lock of a ref, unless the machine is busy.
+const A_MOMENT: Duration = Duration::from_millis(100);
 
 /// One change of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -159,7 +163,14 @@ impl Repo {
         // there is no loose ref, is locked only for packing and deleting. A transaction of gix
         // would take that lock for each move.
         let path = self.common_dir().join(OsStr::from_bytes(name));
-        let lock = match RefLock::acquire(&path, value.as_bytes(), LOCK_PATIENCE) {
+        let acquire = |patience| RefLock::acquire(&path, value.as_bytes(), patience);
+        let mut lock = acquire(A_MOMENT);
+        if matches!(lock, Ok(None)) {
+            // A process that was killed keeps it. All others would wait, the locks that they hold as well.
+            self.release_dead_locks();
+            lock = acquire(LOCK_PATIENCE);
+        }
+        let lock = match lock {
             Ok(Some(lock)) => lock,
             Ok(None) => return self.judge_refusal(&full, expected, None).map(Err),
             Err(error) => return self.judge_refusal(&full, expected, Some(&error)).map(Err),
