@@ -13,6 +13,7 @@ use aynig::ops::error::Error;
 use aynig::ops::flows::leftovers::{ask_for_deleted, drivers, main_branch, workspaces as ended};
 use aynig::ops::inside::persons_only;
 use aynig::ops::runs::leftovers::leftovers;
+use aynig::ops::runs::list;
 use aynig::ops::workspace;
 use aynig::runner::clean;
 use aynig::runner::clean::{Action, CleanOptions, Item, Kind, Merged, Report};
@@ -70,11 +71,12 @@ pub(crate) fn run(app: &App, arguments: &Clean) -> Result<Exit, Error> {
     }
     let mut report = clean::clean(&repo, &wanted)?;
     // Files of deleted runs are moved first.
-    let of_runs = leftovers(&repo, &wanted)?;
+    let all = if wanted.runs || wanted.workspaces { list(&repo)? } else { Vec::new() };
+    let of_runs = leftovers(&repo, &wanted, &all)?;
     report.add(workspaces.leftovers(&wanted)?);
     report.add(of_runs);
-    report.add(drivers(&repo, &wanted)?);
-    report.add(ended(&repo, &workspaces, &wanted)?);
+    report.add(drivers(&repo, &wanted, &all)?);
+    report.add(ended(&repo, &workspaces, &wanted, &all)?);
     let failed = report.items.iter().any(|item| item.action == Action::Failed);
     if arguments.json {
         ui::answer_json(&report);

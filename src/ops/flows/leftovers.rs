@@ -14,12 +14,12 @@ use crate::contract::layout::{HEADS, fetched_from, fetched_ref};
 use crate::engine::driver::{DONE, IDLE, RUN_KEY};
 use crate::git::remote::PATIENCE;
 use crate::git::{RefChange, Repo, Together};
-use crate::ledger::{LedgerError, Place, Tip, archive, runs as ledgers};
+use crate::ledger::{LedgerError, Place, Tip, archive};
 use crate::model::ids::RunId;
 use crate::model::run::{DecidedBy, Run, RunKind, Verdict};
 use crate::model::state::State;
 use crate::ops::error::Error;
-use crate::ops::runs;
+use crate::ops::runs::{self, Listed};
 use crate::ops::settings;
 use crate::ops::work::published_now;
 use crate::runner::clean::{CleanOptions, Item, Kind};
@@ -33,18 +33,13 @@ use super::FLOW;
 const AGE: u64 = 86_400;
 
 /// Lists the drivers of ended runs, and removes those that `wanted` says: at the place that decides the run, and here.
-pub fn drivers(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Item>, Error> {
+pub fn drivers(repo: &Repo, wanted: &CleanOptions, all: &[Listed]) -> Result<Vec<Item>, Error> {
     let mut items = Vec::new();
     if !wanted.runs {
         return Ok(items);
     }
     let prefix = settings::workspace(repo)?.run_prefix;
-    for (id, head) in ledgers::all(repo)? {
-        let Ok(tip) = Tip::read_run(repo, id, head) else { continue };
-        let run = &tip.state.run;
-        if !run.status.is_ended() {
-            continue;
-        }
+    for run in all.iter().filter_map(|one| one.run.as_ref().ok()).filter(|run| run.status.is_ended()) {
         let Ok(place) = Place::of(repo, run.id, &run.decided_by) else { continue };
         let own = resting(repo, &place, &prefix, run)?;
         items.extend(own.iter().map(|(branch, known)| item(repo, wanted, run, (&place, branch, *known))));
@@ -76,13 +71,14 @@ pub fn workspaces(
     repo: &Repo,
     workspaces: &Workspaces<'_>,
     wanted: &CleanOptions,
+    all: &[Listed],
 ) -> Result<Vec<Item>, Error> {
     if !wanted.workspaces {
         return Ok(Vec::new());
     }
-    let all = ended(repo, workspaces)?;
+    let ended = ended(repo, workspaces, all);
     let mut items: Vec<Item> =
-        all.iter().map(|(state, context)| workspace(repo, workspaces, wanted, state, context)).collect();
+        ended.iter().map(|(state, context)| workspace(repo, workspaces, wanted, state, context)).collect();
     let deleted = deleted(repo, workspaces, wanted.now)?.into_iter();
     items.extend(deleted.map(|(age, context)| of_deleted(workspaces, wanted, age, &context)));
     // The files of a deleted run stay as long as it has a workspace.
@@ -130,22 +126,22 @@ fn remove_it(workspaces: &Workspaces<'_>, context: &Context) -> Result<Option<St
 }
 
 /// The workspaces of ended runs on this host, with the states of the runs: `run.json` and workspaces alone.
-fn ended(repo: &Repo, workspaces: &Workspaces<'_>) -> Result<Vec<(State, Context)>, Error> {
-    let tips = ledgers::all(repo)?.into_iter().filter_map(|(id, head)| Tip::read_run(repo, id, head).ok());
-    let ended = tips.filter(|tip| tip.state.run.kind == RunKind::Flow && tip.state.run.status.is_ended());
-    let found = ended.filter_map(|tip| {
-        let context = workspaces.find(format!("{}/{FLOW}", tip.state.run.slug).as_ref()).ok()?;
-        let whole = Tip::read_workspaces(repo, tip.state.run.id, tip.id).ok()?;
+fn ended(repo: &Repo, workspaces: &Workspaces<'_>, all: &[Listed]) -> Vec<(State, Context)> {
+    let found = all.iter().filter_map(|one| {
+        let run = one.run.as_ref().ok()?;
+        let is_ended = run.kind == RunKind::Flow && run.status.is_ended();
+        let context = is_ended.then(|| workspaces.find(format!("{}/{FLOW}", run.slug).as_ref()))?.ok()?;
+        let whole = Tip::read_workspaces(repo, run.id, one.head).ok()?;
         context.worktree_path.is_dir().then_some((whole.state, context))
     });
-    Ok(found.collect())
+    found.collect()
 }
 
 /// The workspaces of runs that ended a day ago: those that `aynig clean` removes, and those that stay.
 pub fn old_workspaces(repo: &Repo, workspaces: &Workspaces<'_>) -> Result<(Vec<String>, Vec<String>), Error> {
     let main = main_branch(repo, None)?.map(|(_, main)| main);
     let now = clock::wall_seconds();
-    let all = ended(repo, workspaces)?.into_iter();
+    let all = ended(repo, workspaces, &runs::all(repo)?).into_iter();
     let old = all.filter(|(state, _)| age(now, &state.run) >= AGE);
     let is_unneeded = |(state, context): &(State, Context)| {
         matches!(work_of(repo, main, state, context), Work::Unneeded(_))

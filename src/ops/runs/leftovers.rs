@@ -19,6 +19,8 @@ use crate::ops::error::Error;
 use crate::runner::clean::{CleanOptions, Item, Kind};
 use crate::words::{error_chain, shell_quote};
 
+use super::Listed;
+
 /// The condition of all runs.
 #[derive(Debug, Default)]
 pub struct Condition {
@@ -51,12 +53,12 @@ pub fn condition(repo: &Repo) -> Result<Condition, Error> {
 }
 
 /// Lists what runs left, and removes what `wanted` says.
-pub fn leftovers(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Item>, Error> {
+pub fn leftovers(repo: &Repo, wanted: &CleanOptions, all: &[Listed]) -> Result<Vec<Item>, Error> {
     if !wanted.runs {
         return Ok(Vec::new());
     }
     let mut items = Vec::new();
-    for one in super::list(repo)? {
+    for one in all {
         if let Ok(run) = &one.run
             && run.status.is_ended()
         {

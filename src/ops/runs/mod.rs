@@ -110,6 +110,11 @@ fn strange(repo: &Repo, remote: &RemoteName, run: RunId, why: &LedgerError) -> O
 /// moved away.
 pub fn list(repo: &Repo) -> Result<Vec<Listed>, Error> {
     follow_deleted(repo)?;
+    all(repo)
+}
+
+/// As [`list`], and nothing is changed.
+pub(super) fn all(repo: &Repo) -> Result<Vec<Listed>, Error> {
     let read = |(id, head): (RunId, CommitId)| {
         let run = Tip::read_run(repo, id, head).map(|tip| tip.state.run);
         Listed { id, head, run: run.map_err(|error| error_chain(&error)) }
