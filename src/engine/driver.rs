@@ -204,12 +204,17 @@ impl Driver<'_> {
 
 /// The run that a driver names: its newest commit that does, since a runner's own commits do not. `None`: it drives no run.
 pub fn run_of(repo: &Repo, head: CommitId) -> Result<Option<RunId>, CommitError> {
-    for commit in repo.history(head).take(MOST_READ) {
-        let trailers = Message::parse(&commit?.message).trailers;
+    let mut next = Some(head);
+    for _ in 0..MOST_READ {
+        let Some(id) = next else { break };
+        let commit = repo.commit(id)?;
+        let trailers = Message::parse(&commit.message).trailers;
         let named = trailers.last(RUN_KEY).and_then(|id| RunId::parse(id.to_str().ok()?));
         if named.is_some() {
             return Ok(named);
         }
+        // What is below the boundary of a shallow clone is not here.
+        next = commit.parents.first().copied().filter(|_| !repo.is_boundary(id));
     }
     Ok(None)
 }

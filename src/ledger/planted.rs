@@ -37,7 +37,7 @@ impl Wrong {
             Ok(_) => return Ok(None),
         }
         let (added, why) = added_since(repo, run, here, there)?;
-        if why.is_some() || !repo.config_flag("aynig.requireSigned") {
+        if why.is_some() || !repo.requires_signed() {
             return Ok(why.map(Self::Damaged));
         }
         let mut refused = refusals(repo, &added.iter().copied().collect(), &[], Purpose::Scan);

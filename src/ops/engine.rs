@@ -1,6 +1,7 @@
 //! Runs of flows for front ends: the engine with the settings of this host, and errors with the next step.
 
 use std::cell::Cell;
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,7 +53,7 @@ pub fn open<'a>(
         }),
         validators: settings::lines::validators(repo)?,
         evaluators: settings::lines::evaluators(repo)?,
-        environment: Vec::new(),
+        environment: held_to(repo)?,
         program: process.program.clone(),
         watchdog: Watchdog::lazy(process.program.clone(), vec![watchdog.into()]),
         op: Cell::default(),
@@ -64,6 +65,13 @@ pub fn open<'a>(
             }
         }),
     })
+}
+
+/// The variables that hold what the programs of a step call to the commands and signatures of this host (CONTRACT 13.13).
+fn held_to(repo: &Repo) -> Result<Vec<(OsString, OsString)>, Error> {
+    let held = settings::trust(repo)?.variables();
+    let of = (!held.is_empty()).then(|| ("AYNIG_GIT_DIR".into(), repo.common_dir().into()));
+    Ok(held.into_iter().map(|(name, value)| (name.into(), value.into())).chain(of).collect())
 }
 
 fn refusal(error: Error) -> Refusal {

@@ -94,7 +94,6 @@ pub fn options(repo: &Repo, process: &Process, settings: &Settings) -> Result<Op
         },
         // A run looks at no other branches.
         trust: Trust { branches: GlobSet::empty(), ..settings.trust()? },
-        unfiled: settings.unfiled.clone(),
         ..unselective(repo, process, settings)
     })
 }
@@ -146,7 +145,6 @@ fn unselective(repo: &Repo, process: &Process, settings: &Settings) -> Options {
         role: None,
         selection: Selection { named: settings.branch.clone(), ..Selection::everything() },
         trust: Trust::default(),
-        unfiled: Vec::new(),
         work_prefix: settings.work_prefix.clone(),
         run_prefix: settings.run_prefix.clone(),
         limits: Limits { steps: settings.max_steps, rounds: settings.max_rounds },

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::contract::bounds::Limits;
 use crate::contract::ids::{BranchName, RoleName, StateName};
 use crate::contract::requeue::OnInterrupt;
+use crate::git::repo::config::{COMMANDS_FROM, REQUIRE_SIGNED};
 
 /// How to treat the branch that is checked out where the runner was started (CONTRACT 11.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +81,13 @@ pub struct Trust {
 }
 
 impl Trust {
+    /// The variables that hold what a command calls to the same commands and signatures (CONTRACT 13.13).
+    pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
+        let commands = self.commands_from.iter().map(|from| (COMMANDS_FROM, from.clone()));
+        let signed = self.require_signed.then(|| (REQUIRE_SIGNED, "true".to_owned()));
+        commands.chain(signed).collect()
+    }
+
     /// Whether a trailer becomes a variable.
     pub(crate) fn lists(&self, key: &str, name: &str) -> bool {
         self.variables.as_ref().is_none_or(|globs| globs.is_match(key) || globs.is_match(name))
@@ -107,8 +115,6 @@ pub struct Options {
     pub selection: Selection,
     /// Limits on the commands and commits that are accepted.
     pub trust: Trust,
-    /// Settings of trust that no file of git's configuration has: full names and values (CONTRACT 13.13).
-    pub unfiled: Vec<(String, String)>,
     /// The beginning of the names of branches that are never run (CONTRACT 11.15).
     pub work_prefix: String,
     /// The beginning of the names of drivers, whose runs have bounds of their own (CONTRACT 20.2).

@@ -417,6 +417,12 @@ impl Repo {
         self.merge_bases(commit, ancestor).is_ok_and(|bases| bases.contains(&ancestor))
     }
 
+    /// Whether the parents of a commit are left out on purpose, since this clone is shallow.
+    pub(crate) fn is_boundary(&self, id: CommitId) -> bool {
+        let boundaries = self.gix.shallow_commits().ok().flatten();
+        boundaries.is_some_and(|all| all.contains(&gits(id)))
+    }
+
     /// Whether the history of this clone is cut off, or may be.
     pub(crate) fn is_shallow(&self) -> bool {
         self.gix.is_shallow().unwrap_or(true)

@@ -165,7 +165,7 @@ impl Repo {
         let path = self.common_dir().join(OsStr::from_bytes(name));
         let acquire = |patience| RefLock::acquire(&path, value.as_bytes(), patience);
         let mut lock = acquire(A_MOMENT);
-        if matches!(lock, Ok(None)) {
+        if !matches!(lock, Ok(Some(_))) {
             // A process that was killed keeps it. All others would wait, the locks that they hold as well.
             self.release_dead_locks();
             lock = acquire(LOCK_PATIENCE);

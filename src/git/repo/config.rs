@@ -23,12 +23,19 @@ use crate::contract::ids::BranchName;
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::repo::listing::{is_ours, listing, parsed};
 use crate::git::repo::open::{Repo, gix_chain};
+use crate::git::worktrees::registration::same_place;
 
 /// How long git is not asked again whether it accepts the repository: passes follow each other quickly.
 const JUST_NOW: Duration = Duration::from_secs(1);
 
 /// The variables that pass settings to git: that of `git -c`, and those that users set.
 pub const CONFIG_VARIABLES: [&str; 2] = ["GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS"];
+
+/// The variables by which a runner holds what its commands call, in the same repository, to its own
+/// `aynig.commandsFrom` and `aynig.requireSigned` (CONTRACT 13.13).
+pub(crate) const COMMANDS_FROM: &str = "AYNIG_COMMANDS_FROM";
+/// See [`COMMANDS_FROM`].
+pub(crate) const REQUIRE_SIGNED: &str = "AYNIG_REQUIRE_SIGNED";
 
 /// One entry of a section.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,7 +152,31 @@ impl Repo {
 
     /// All entries of a section, the widest layer (the system's) first.
     pub fn settings(&self, section: &str) -> Vec<Setting> {
-        entries(self.gix.config_snapshot().plumbing(), section)
+        let mut all = entries(self.gix.config_snapshot().plumbing(), section);
+        if section == "aynig" {
+            all.extend(self.held_to());
+        }
+        all
+    }
+
+    /// What a runner around this process holds it to. The last value of a setting counts.
+    fn held_to(&self) -> Vec<Setting> {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let is_of_here =
+            || variable("AYNIG_GIT_DIR").is_some_and(|of| same_place(of.as_ref(), self.common_dir()));
+        let held = [("commandsFrom", COMMANDS_FROM), ("requireSigned", REQUIRE_SIGNED)];
+        let held = held.into_iter().filter_map(|(name, held)| {
+            let value = Some(variable(held)?.to_string_lossy().into_owned());
+            is_of_here().then(|| Setting { name: name.to_owned(), value, file: None })
+        });
+        held.collect()
+    }
+
+    /// Whether only signed commits are accepted here (`aynig.requireSigned`). A value that is no boolean counts as yes.
+    pub(crate) fn requires_signed(&self) -> bool {
+        let last =
+            self.settings("aynig").into_iter().rfind(|one| one.name.eq_ignore_ascii_case("requireSigned"));
+        last.is_some_and(|setting| boolean(setting.value.as_deref()).unwrap_or(true))
     }
 
     /// The files outside the tree that decide how git writes files to disk: configuration and

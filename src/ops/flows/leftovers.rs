@@ -271,7 +271,14 @@ fn item(
         RunKind::Graph => "orch",
     };
     let why = format!("run {slug} has ended, and its ledger keeps it: `aynig {shows} show {slug}`");
-    item.goes(why).carried_out(wanted, || remove(repo, place, branch, known).map(|()| None))
+    item.goes(why).carried_out(wanted, || {
+        let head = runs::head(repo, run.id).map_err(|error| error.message)?;
+        let now = head.map(|head| Tip::read_run(repo, run.id, head)).transpose();
+        match now.map_err(|error| error_chain(&error))? {
+            Some(tip) if tip.state.run.status.is_ended() => remove(repo, place, branch, known).map(|()| None),
+            _ => Err("the run was resumed".to_owned()),
+        }
+    })
 }
 
 fn remove(repo: &Repo, place: &Place, branch: &BranchName, known: CommitId) -> Result<(), String> {

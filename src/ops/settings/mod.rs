@@ -76,7 +76,6 @@ impl Default for Settings {
             notify: None,
             notify_seconds: 0,
             notify_states: Vec::new(),
-            unfiled: Vec::new(),
         };
         for key in &KEYS {
             if let Fallback::Value(value) = key.default {
@@ -97,7 +96,6 @@ impl Settings {
             key.put(&mut settings, value).map_err(wrong)?;
         }
         settings.role = role(repo, settings.role)?;
-        settings.unfiled = unfiled(&repo.settings("aynig"), given);
         Ok(settings)
     }
 
@@ -134,21 +132,6 @@ impl Settings {
             variables: variables(&self.trailer_variables)?,
         })
     }
-}
-
-/// The settings of trust that the commands of a run do not find in a file of git's configuration: those of its environment,
-/// and its options (CONTRACT 13.13).
-fn unfiled(entries: &[Setting], given: &Given) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    for key in KEYS.iter().filter(|key| key.is_security()) {
-        let of_environment = entries.iter().filter(|entry| entry.file.is_none() && is(entry, key));
-        let of_environment = of_environment.map(|entry| entry.value.clone().unwrap_or_else(|| "true".into()));
-        let of_options = given.iter().filter(|(one, _)| one.name == key.name);
-        let of_options = of_options.map(|(_, value)| value.to_string_lossy().into_owned());
-        let values = of_environment.chain(of_options);
-        found.extend(values.map(|value| (format!("aynig.{}", key.name), value)));
-    }
-    found
 }
 
 /// Puts an entry of git's configuration into the settings.
@@ -386,7 +369,7 @@ fn place(entry: &Setting) -> String {
     let file = match &entry.file {
         // Git names the file by the way that it takes from a worktree.
         Some(file) => without_detours(file).display().to_string(),
-        None => "the environment (`git -c`, GIT_CONFIG_COUNT)".to_owned(),
+        None => "the environment (`git -c`, GIT_CONFIG_COUNT, or the runner around it)".to_owned(),
     };
     match &entry.value {
         Some(value) => format!("aynig.{} = {value:?} in {file}", shown(entry)),

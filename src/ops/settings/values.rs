@@ -78,6 +78,4 @@ pub struct Settings {
     pub(crate) notify_seconds: u64,
     /// Globs on the states that run the hook.
     pub(crate) notify_states: Vec<String>,
-    /// The settings of trust that no file has: options, and those of the environment.
-    pub(crate) unfiled: Vec<(String, String)>,
 }

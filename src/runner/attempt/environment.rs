@@ -16,6 +16,7 @@ use crate::contract::lease::requested_seconds;
 use crate::contract::trailers::LOG_LEVEL_KEY;
 use crate::git::Repo;
 use crate::git::process::call::LOCAL_VARIABLES;
+use crate::git::repo::config::{COMMANDS_FROM, REQUIRE_SIGNED};
 use crate::runner::events::warning::Warning;
 
 use crate::runner::attempt::claim::Claim;
@@ -25,12 +26,14 @@ use crate::runner::options::Options;
 use crate::runner::survey::past::Past;
 
 /// Variables set by the runner. Values inherited from an enclosing aynig command are removed.
-const OURS: [&str; 15] = [
+const OURS: [&str; 17] = [
     "AYNIG_BIN",
     "AYNIG_BRANCH",
+    COMMANDS_FROM,
     "AYNIG_GIT_DIR",
     "AYNIG_LEASE_SECONDS",
     "AYNIG_REMOTE",
+    REQUIRE_SIGNED,
     "AYNIG_RUN_ID",
     "AYNIG_VISITS",
     "BODY",
@@ -137,12 +140,8 @@ pub(crate) fn environment(
     give("AYNIG_RUN_ID", claim.attempt.to_string().into());
     give("AYNIG_VISITS", Past::default().visits(repo, claim.trigger.commit).to_string().into());
     give("AYNIG_LEASE_SECONDS", claim.seconds.to_string().into());
-    if !options.unfiled.is_empty() {
-        give("GIT_CONFIG_COUNT", options.unfiled.len().to_string().into());
-    }
-    for (at, (key, value)) in options.unfiled.iter().enumerate() {
-        give(&format!("GIT_CONFIG_KEY_{at}"), key.into());
-        give(&format!("GIT_CONFIG_VALUE_{at}"), value.into());
+    for (name, value) in options.trust.variables() {
+        give(name, value.into());
     }
     let ceilings = ceilings(directory, variables.get(OsStr::new("GIT_CEILING_DIRECTORIES")));
     variables.insert("GIT_CEILING_DIRECTORIES".into(), ceilings);

@@ -227,6 +227,13 @@ fn an_operation_without_a_trusted_signature_is_not_taken_over_where_one_is_requi
     assert_eq!(first.git(["rev-parse", &ledger]), good);
     let words = told(&first.aynig(["flow", "show", &run.slug]));
     assert!(words.contains(&off) && words.contains(&takes), "{words}");
+    // A runner with `--require-signed` holds its commands to it.
+    first.git(["config", "--unset", "aynig.requireSigned"]);
+    let mut below = first.aynig_command();
+    below.env("AYNIG_GIT_DIR", first.path.join(".git")).env("AYNIG_REQUIRE_SIGNED", "true");
+    assert_refused(&below.args(["flow", "approve", &run.slug]).output().expect("aynig runs"), 1, &refused);
+    assert_eq!(first.git(["rev-parse", &ledger]), good);
+    first.git(["config", "aynig.requireSigned", "true"]);
     // A host that has not heard of the run yet.
     let third = field.third(APPENDS);
     trusts(&third, &[&own]);

@@ -355,3 +355,21 @@ fn an_answer_that_was_pushed_and_waits_is_shown() {
     one.aynig_ok(["run", "--drain"]);
     assert_eq!(steps(&one, &run), ["ask gate_approved STOP"]);
 }
+
+/// CONTRACT 20.31
+#[test]
+fn a_driver_whose_history_is_damaged_is_not_moved() {
+    let repo = Repo::new();
+    let run = start(&repo, &flow("ask", GATE));
+    let named = repo.head(&run.driver);
+    let tree = format!("{named}^{{tree}}");
+    let handed_back = "chore: handed back\n\ndwp-state: flow-step";
+    let newest = repo.git(["commit-tree", "-p", &named, "-m", handed_back, &tree]);
+    repo.git(["update-ref", &format!("refs/heads/{}", run.driver), &newest]);
+    std::fs::remove_file(repo.path.join(format!(".git/objects/{}/{}", &named[..2], &named[2..])))
+        .expect("it is there");
+    let output = repo.aynig(["set-state", "--branch", &run.driver, "--state", "moved"]);
+    assert_ne!(output.status.code(), Some(0), "{}", told(&output));
+    assert!(err(&output).contains("read the history of"), "{}", told(&output));
+    assert_eq!(repo.head(&run.driver), newest);
+}

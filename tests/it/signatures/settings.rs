@@ -190,27 +190,30 @@ fn other_settings_of_the_environment_count_too() {
 
 /// CONTRACT 13.13
 #[test]
-fn trust_that_no_file_has_counts_for_what_a_command_calls() {
+fn what_a_command_calls_is_held_to_the_trust_of_its_runner() {
     let repo = unsigned();
-    let work = r#"say seen "$(git config aynig.requireSigned),$(git config aynig.commandsFrom),$(git config aynig.jobs)"; next done"#;
+    // A runner of another repository takes no notice of it.
+    let work = r#"git init -q "$ROOM/other"
+other=$(cd "$ROOM/other" && "$AYNIG_BIN" run 2>&1 | grep -c 'commands are to come from')
+say seen "${AYNIG_COMMANDS_FROM-},${AYNIG_REQUIRE_SIGNED-},$other"
+next done"#;
     repo.command(".aynig/command/work", &repo.scripted(work));
     repo.commit_all("look");
-    let run = |variables: &[(&str, &str)], options: &[&str]| {
+    let run = |key: &str, value: &str, options: &[&str]| {
         repo.ready("task", "work");
         let mut command = repo.aynig_command();
-        command.env("GIT_CONFIG_COUNT", variables.len().to_string());
-        for (at, (key, value)) in variables.iter().enumerate() {
-            command.env(format!("GIT_CONFIG_KEY_{at}"), key).env(format!("GIT_CONFIG_VALUE_{at}"), value);
-        }
+        command.env("GIT_CONFIG_COUNT", "1").env("GIT_CONFIG_KEY_0", key).env("GIT_CONFIG_VALUE_0", value);
         let output = command.arg("run").args(options).output().expect("aynig runs");
         assert_eq!(output.status.code(), Some(0), "{}", told(&output));
         repo.said("seen")
     };
-    assert_eq!(run(&[("aynig.jobs", "2")], &[]), ",,");
-    assert_eq!(run(&[], &["--commands-from", "main"]), ",main,");
-    let variables = [("AYNIG.requiresigned", "off"), ("aynig.commandsfrom", "other"), ("aynig.jobs", "2")];
-    // An option counts more than the environment, for both.
-    assert_eq!(run(&variables, &["--commands-from", "main"]), "off,main,");
+    assert_eq!(run("aynig.branch", "task", &[]), ",,0");
+    assert_eq!(run("aynig.branch", "task", &["--commands-from", "main"]), "main,,0");
+    assert_eq!(run("AYNIG.commandsfrom", "main", &[]), "main,,0");
+    let included = repo.beside("included");
+    fs::write(&included, "[aynig]\n\tcommandsFrom = main\n").expect("a file");
+    repo.git(["config", "includeIf.onbranch:main.path", included.to_str().expect("text")]);
+    assert_eq!(run("aynig.branch", "task", &[]), "main,,0");
 }
 
 /// CONTRACT 13.4
