@@ -48,6 +48,8 @@ pub(super) struct Target {
     pub(super) held: bool,
     /// The checkout whose index is the new tree. If `None`, the tree stays HEAD's.
     pub(super) index: Option<Checkout>,
+    /// Whether the checkout of the branch lacks changes of files that the branch has at a remote.
+    behind: bool,
 }
 
 impl Target {
@@ -81,6 +83,15 @@ impl Target {
                     return Err(missing(repo, authority, &branch, purpose));
                 }
             };
+        let behind = attached.as_deref().filter(|_| inside.is_none()).zip(head.as_ref());
+        let behind = behind.is_some_and(|(here, head)| !is_on_top(repo, authority, here, head));
+        if let (true, Some(here), Some(head)) = (behind, &attached, &head)
+            && has_staged(repo, here)
+        {
+            return Err(stale(&branch, head.id, authority));
+        }
+        // Its files are older than those of the branch.
+        let attached = attached.filter(|_| !behind);
         let meaning = head.as_ref().map_or(Head::Unmanaged, |head| Head::read(&head.facts()));
         let below = match (&head, &meaning) {
             (Some(head), Head::Unmanaged | Head::Invalid(_)) => lease_below(repo, &branch, head.id),
@@ -91,7 +102,8 @@ impl Target {
             let own = inside.worktree.as_ref().is_some_and(|worktree| same_place(worktree, &here.path));
             own.then_some(here)
         });
-        let mut target = Self { branch, head, inside: inside.is_some(), meaning, below, held: false, index };
+        let mut target =
+            Self { branch, head, inside: inside.is_some(), meaning, below, held: false, index, behind };
         let ours = around.as_ref().and_then(|around| around.run.as_ref());
         target.held = ours.is_some() && target.lease().map(|lease| &lease.run_id) == ours;
         if let (Some(inside), false) = (inside, target.held)
@@ -167,6 +179,12 @@ impl Target {
         let before = repo.commit(parent.filter(|_| !self.inside && !self.held)?).ok()?.tree;
         let staged = repo.differences(before, tree).ok().filter(|staged| !staged.is_empty())?;
         Some(Advice::StagedAlong { paths: staged.into_iter().map(|one| one.path.to_string()).collect() })
+    }
+
+    /// Advice on a checkout of the branch that lacks its newest commits.
+    pub(super) fn left_behind(&self) -> Option<Advice> {
+        let why = format!("it lacks commits of {}; `git pull` brings them", self.branch);
+        self.behind.then_some(Advice::NotFollowed { why })
     }
 
     /// Fast-forwards the checkout to the commit that was made from it. With a remote the checkout
@@ -309,6 +327,32 @@ fn unborn(repo: &Repo, branch: &BranchName) -> bool {
 }
 
 /// Whether a checkout is on `branch`, or on a local branch that follows it on the remote.
+/// Whether a checkout has the files of its branch at a remote, so that its index says what is to change there.
+fn is_on_top(repo: &Repo, authority: &Authority, here: &Workplace, head: &Stored) -> bool {
+    // Without a remote the checkout is on the branch itself.
+    let Some(place) = authority.follower(Some(here)) else { return true };
+    let Some(own) = repo.checked_out(place) else { return false };
+    repo.descends(own, head.id) || repo.commit(own).is_ok_and(|own| own.tree == head.tree)
+}
+
+/// Whether the index of a checkout differs from its HEAD, or cannot be compared.
+fn has_staged(repo: &Repo, here: &Checkout) -> bool {
+    let own = repo.checked_out(here).and_then(|own| repo.commit(own).ok());
+    own.is_none_or(|own| !repo.index_tree(here).is_ok_and(|tree| tree == own.tree))
+}
+
+/// Refuses staged files that were made on top of an older commit than the branch has.
+fn stale(branch: &BranchName, head: CommitId, authority: &Authority) -> Error {
+    let remote = authority.source().map(ToString::to_string).unwrap_or_default();
+    let message = format!(
+        "this checkout lacks {} of {branch} at {remote}, and has staged files, which would undo it; nothing was changed",
+        head.short()
+    );
+    Error::new(Kind::Conflict, message)
+        .hint("`git stash && git pull && git stash pop --index`, then again")
+        .hint(format!("or name the branch, {}: then what is staged here is left out", shell_quote(branch)))
+}
+
 fn follows(repo: &Repo, authority: &Authority, here: &Checkout, branch: &BranchName) -> bool {
     match (&here.branch, authority.source()) {
         (None, _) => false,

@@ -100,7 +100,8 @@ pub(super) fn write(
                 let staged = before.staged_along(repo, parent, tree);
                 let behind = before.follow(repo, authority, parent, new);
                 let commit = repo.commit(new).map_err(|error| failed(&error))?;
-                let advice = along.into_iter().chain(staged).chain(behind).collect();
+                let advice =
+                    along.into_iter().chain(staged).chain(behind).chain(before.left_behind()).collect();
                 return Ok(Landed { before, commit, advice });
             }
             Swap::Lost { .. } if before.held && tries < TRIES => {}

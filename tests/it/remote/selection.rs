@@ -20,6 +20,38 @@ fn what_goes_along_with_a_state_is_told() {
     );
 }
 
+/// CONTRACT 5.20
+#[test]
+fn a_checkout_that_is_behind_undoes_nothing() {
+    let hub = hub(&[("work", "echo made >made; git add made; next done")]);
+    let (here, other) = (clone(&hub), clone(&hub));
+    hub.ready("task", "work");
+    here.git(["fetch", "-q", "origin"]);
+    here.git(["checkout", "-q", "task"]);
+    other.aynig_ok(["run", "--remote", "origin"]);
+    let files = || hub.git(["ls-tree", "--name-only", "task"]);
+    assert!(files().contains("made"), "{}", files());
+    // With files of its own the checkout would take out those that it lacks.
+    here.write("mine", "m");
+    here.git(["add", "mine"]);
+    let (before, set) = (hub.head("task"), ["set-state", "--state", "more", "--remote", "origin"]);
+    assert_refused(
+        &here.aynig(set),
+        1,
+        &["has staged files, which would undo it", "git pull", "name the branch, task"],
+    );
+    assert_eq!(hub.head("task"), before);
+    here.git(["stash", "--quiet"]);
+    let words = err(&here.aynig_ok(set));
+    assert!(words.contains("it lacks commits of task; `git pull` brings them"), "{words}");
+    assert!(files().contains("made"), "{}", files());
+    assert_eq!(hub.state("task"), "more");
+    here.git(["pull", "--quiet"]);
+    here.git(["stash", "pop", "--quiet", "--index"]);
+    here.aynig_ok(set);
+    assert!(files().contains("made") && files().contains("mine"), "{}", files());
+}
+
 /// CONTRACT 3.7, 5.14
 #[test]
 fn the_source_at_head_turns_it_on() {
