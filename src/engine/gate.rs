@@ -21,7 +21,8 @@ use crate::model::decide::{Command, StepStart};
 use crate::model::ids::StepId;
 use crate::model::state::State;
 use crate::model::time::Timestamp;
-use crate::words::error_chain;
+use crate::words::{error_chain, shell_quote};
+use crate::workspace::context::Context;
 use crate::workspace::refusal::{Refusal, Why};
 
 use super::attempt::{Attempt, Ended, unrecorded};
@@ -359,6 +360,10 @@ impl Engine<'_> {
         if unasked.commits {
             // `weigh` finds the question about another commit, which the ledger has now.
             if *ledger.place() != Place::Here {
+                let published = known.and_then(|known| CommitId::parse_hex(known.head_sha.as_bytes()));
+                if reply.approves && reply.about.is_none() {
+                    self.check_not_rewritten(&context, published)?;
+                }
                 self.workspaces.snapshot(&context)?;
                 ledger.refresh()?;
             }
@@ -374,6 +379,29 @@ impl Engine<'_> {
             "`aynig flow approve {slug} --for COMMIT` approves the commit that you looked at; the next step here then takes the \
              changes as its own beginning, and `aynig flow log` names them"
         )))
+    }
+
+    /// Refuses an approval while the work branch here has other commits in the place of published ones: a snapshot would save
+    /// them beside the work, and the approval would leave them out.
+    fn check_not_rewritten(&self, context: &Context, published: Option<CommitId>) -> Result<(), Refusal> {
+        let branch = context.branch();
+        let own = self.repo.branch_head(&branch);
+        let own = own.map_err(|error| Refusal::because(&format!("read {branch}"), &error))?;
+        let Some((own, published)) = own.zip(published) else { return Ok(()) };
+        if self.repo.descends(own, published) {
+            return Ok(());
+        }
+        let (own, published) = (own.short(), published.short());
+        let what = format!(
+            "{branch} here has {own} in the place of {published}, which is published (an amended commit?); nothing was answered"
+        );
+        let place = shell_quote(context.worktree_path.to_string_lossy().as_bytes());
+        Err(Refusal::new(Why::Conflict, what)
+            .hint(format!(
+                "`git -C {place} reset --soft {published} && git -C {place} commit` puts its files on top; then the gate asks about them"
+            ))
+            .hint(format!("`git log --oneline --graph {own} {published}` shows both"))
+            .hint("`--for COMMIT` approves the commit that you looked at; commits that are here alone go under a rescue ref"))
     }
 
     /// The changes of a commit since the base: how many files, and the first of them. `null` if it is not here.

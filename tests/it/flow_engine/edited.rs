@@ -130,6 +130,29 @@ fn a_commit_by_hand_before_the_answer_is_asked_about_also_with_a_hub() {
     assert_eq!(first.git(["show", &format!("{}:hand", run.work)]), "by hand");
 }
 
+/// CONTRACT 20.24
+#[test]
+fn an_amended_commit_is_not_left_out_by_an_approval_with_a_hub() {
+    let field = Field::new(APPENDS);
+    let [first, _] = &field.hosts;
+    let run = asked(first);
+    let published = first.head(&run.work);
+    let worktree = run.worktree.to_str().expect("UTF-8");
+    std::fs::write(run.worktree.join("hand"), "by hand\n").expect("a file");
+    first.git(["-C", worktree, "add", "hand"]);
+    first.git(["-C", worktree, "commit", "-q", "--amend", "-m", "amended"]);
+    let mine = first.head(&run.work);
+    let words = ["in the place of", "nothing was answered", "reset --soft"];
+    assert_refused(&first.aynig(["flow", "approve", &run.slug]), 1, &words);
+    assert_eq!(first.head(&run.work), mine);
+    first.git(["-C", worktree, "reset", "-q", "--soft", &published]);
+    first.git(["-C", worktree, "commit", "-q", "-m", "by hand"]);
+    assert_refused(&first.aynig(["flow", "approve", &run.slug]), 1, &["asks anew"]);
+    first.aynig_ok(["flow", "approve", &run.slug]);
+    first.aynig_ok(["run", "--drain"]);
+    assert_eq!(first.git(["show", &format!("{}:hand", run.work)]), "by hand");
+}
+
 /// CONTRACT 15.6, 20.5
 #[test]
 fn changes_that_hinder_work_of_another_host_are_saved_and_named() {
