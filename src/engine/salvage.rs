@@ -176,7 +176,10 @@ impl Engine<'_> {
         to: impl FnOnce(CommitId, u32) -> CommitId,
         why: &str,
     ) -> Result<Context, Refusal> {
-        let Some(remade) = self.workspaces.put_back(&context, to)? else { return Ok(context) };
+        let Some(remade) = self.workspaces.put_back(&context, to)? else {
+            // A process that was killed may have begun it, so that the workspace is there only now.
+            return self.workspaces.find(context.handle().as_ref());
+        };
         let saved =
             remade.rescue.as_deref().map(|name| format!("; `{}` shows what lay there", shows_rescued(name)));
         remade.warnings.iter().for_each(|warning| (self.tell)(warning));

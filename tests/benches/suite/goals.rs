@@ -209,7 +209,7 @@ const GOALS: [Goal; 24] = [
         unit: "",
     },
     Goal {
-        row: "`status`, of the branch",
+        row: "`status`, of one branch",
         what: "`status`, likewise",
         number: part,
         floor: None,

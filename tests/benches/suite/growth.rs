@@ -31,7 +31,7 @@ edges:
 const CALLS: [(&str, &[&str]); 6] = [
     ("a push of a state", &["set-state", "main", "--state", "done", "--remote", "hub"]),
     ("a pass with nothing to do", &["run"]),
-    ("`status`, of the branch that is checked out", &["status"]),
+    ("`status`, of one branch", &["status", "main"]),
     ("`orch run list`", &["orch", "run", "list"]),
     ("`status --all`", &["status", "--all"]),
     ("`clean`, which only shows", &["clean"]),

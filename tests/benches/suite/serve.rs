@@ -1,7 +1,7 @@
 //! Events from a journal to the clients of `aynig serve`: many clients, a steady rate, and the time from the append to the
 //! frame, beside a program that writes the same lines to as many plain sockets.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -13,8 +13,8 @@ use aynig::journal::directory::RunDirectory;
 use aynig::journal::sync::sync;
 use aynig::journal::writer::Writer;
 use aynig::model::ids::{NodeId, OpId, RunId};
-use tungstenite::Message;
 use tungstenite::client::IntoClientRequest;
+use tungstenite::{Message, WebSocket};
 
 use super::ledgers::{begin, open};
 use super::measure::Sample;
@@ -150,14 +150,15 @@ fn over_server(sizes: &Sizes, room: &Room, path: &Path) -> Times {
                 format!("ws://{host}/ws?runId={run}").into_client_request().expect("an address");
             request.headers_mut().insert("authorization", bearer.parse().expect("a value"));
             let stream = TcpStream::connect(&host).expect("it listens");
-            stream.set_read_timeout(Some(LONGEST)).expect("a timeout");
             let (mut socket, _) = tungstenite::client(request, stream).expect("it opens");
+            // With a timeout a signal interrupts a read.
+            socket.get_ref().set_read_timeout(Some(LONGEST)).expect("a timeout");
             // The hello: from here on nothing is missed.
-            socket.read().expect("a frame");
+            frame(&mut socket);
             spawn(move || {
                 let mut times = Vec::with_capacity(wanted);
                 while times.len() < wanted {
-                    if let Message::Text(text) = socket.read().expect("a frame") {
+                    if let Message::Text(text) = frame(&mut socket) {
                         times.extend(since(&text));
                     }
                 }
@@ -174,6 +175,16 @@ fn over_server(sizes: &Sizes, room: &Room, path: &Path) -> Times {
     server.kill().expect("it runs");
     server.wait().expect("it is ours");
     times
+}
+
+/// The next frame.
+fn frame(socket: &mut WebSocket<TcpStream>) -> Message {
+    loop {
+        match socket.read() {
+            Err(tungstenite::Error::Io(error)) if error.kind() == ErrorKind::Interrupted => {}
+            read => return read.expect("a frame"),
+        }
+    }
 }
 
 /// The credentials of the newest server, as a header.

@@ -340,3 +340,32 @@ fn a_node_that_may_run_no_commands_is_started_read_only() {
     }
     assert_eq!(graph.turns(), ["a completed"; 4]);
 }
+
+/// CONTRACT 22.5
+#[test]
+fn work_that_a_killed_process_had_begun_to_put_back_is_in_no_ledger() {
+    // The files that a turn writes from its end on; with one of them its work is on the branch, and not recorded.
+    let mut was_ahead = false;
+    for file in 26..=29 {
+        let graph = Graph::new("echo \"$AYNIG_ORCH_TURN\" >work", &["a"]);
+        graph.ok(&["chat", "RUN", "a", "Write it."]);
+        let run = |offset: &str, crash: &str| {
+            let mut command = graph.repo.aynig_command();
+            command.arg("run").env("AYNIG_CLOCK_OFFSET_SECONDS", offset).env("AYNIG_CRASH_AT", crash);
+            command.output().expect("it runs");
+        };
+        run("0", &format!("file-drafted:kill:{file}"));
+        let ledger =
+            |word| graph.events(&["workspace.snapshot"]).iter().any(|one| one["patch"]["headSha"] == word);
+        let work = graph.repo.head(&format!("work/{}/a", graph.slug));
+        was_ahead |= work != graph.repo.head("main") && !ledger(work.clone());
+        run("0", "rollback-moved:kill:1");
+        run("120", "ref-locked:kill:1000");
+        run("240", "ref-locked:kill:1000");
+        let rescued = graph.repo.git(["for-each-ref", "--format=%(objectname)", "refs/aynig/rescue"]);
+        for lost in rescued.lines() {
+            assert!(!ledger(lost.to_owned()), "file {file}: {lost} was not put back by the ledger");
+        }
+    }
+    assert!(was_ahead, "no turn was killed after its work was on the branch");
+}
