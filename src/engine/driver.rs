@@ -213,7 +213,7 @@ pub fn run_of(repo: &Repo, head: CommitId) -> Result<Option<RunId>, CommitError>
         if named.is_some() {
             return Ok(named);
         }
-        // What is below the boundary of a shallow clone is not here.
+        // A shallow clone has no commits below its boundary.
         next = commit.parents.first().copied().filter(|_| !repo.is_boundary(id));
     }
     Ok(None)

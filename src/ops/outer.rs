@@ -10,6 +10,7 @@ use bstr::BString;
 
 use crate::contract::ids::{AttemptId, BranchName, RemoteName};
 use crate::git::Repo;
+use crate::git::worktrees::registration::same_place;
 
 use super::error::Error;
 
@@ -60,9 +61,4 @@ pub(crate) fn attempt_around() -> Option<BString> {
     })?;
     let id = AttemptId::parse(run.as_bytes()).map(|id| id.to_string());
     Some(id.unwrap_or_else(|| "unknown".to_owned()).into())
-}
-
-/// Whether two paths lead to the same place.
-pub(crate) fn same_place(one: &Path, other: &Path) -> bool {
-    one == other || matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }

@@ -159,7 +159,7 @@ impl Repo {
         all
     }
 
-    /// What a runner around this process holds it to. The last value of a setting counts.
+    /// The settings that an enclosing runner imposes. They come last, so they count.
     fn held_to(&self) -> Vec<Setting> {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         let is_of_here =

@@ -194,7 +194,7 @@ pub enum Advice {
         /// The subject of that commit.
         subject: String,
     },
-    /// What a person had staged became part of the commit.
+    /// Staged files of a person became part of the commit.
     StagedAlong {
         /// The paths.
         paths: Vec<String>,
