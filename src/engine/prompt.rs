@@ -16,6 +16,7 @@ use crate::git::objects::revspec::Content;
 use crate::journal::artifacts;
 use crate::ledger::content;
 use crate::model::artifact::Artifact as Stored;
+use crate::model::state::State;
 use crate::model::step::{Opcode, Outcome, Step};
 use crate::words::error_chain;
 use crate::workspace::refusal::{Refusal, Why};
@@ -23,6 +24,7 @@ use crate::workspace::refusal::{Refusal, Why};
 use super::Engine;
 use super::attempt::Scene;
 use super::limits::rounds;
+use super::question::request;
 use super::record::Recorded;
 
 /// The longest prompt file, in bytes.
@@ -141,7 +143,10 @@ impl Engine<'_> {
             }
             Artifact::Response(name) => {
                 let step = last(&|step| step.id.as_str() == name.name);
-                let content = step.and_then(|step| self.kept(scene, step, "runner_final_response"));
+                let content = step.and_then(|step| match step.opcode {
+                    Opcode::Gate => commented(state, step.number),
+                    _ => self.kept(scene, step, "runner_final_response"),
+                });
                 (format!("{}.response", name.name), format!("{}.response.md", name.name), content)
             }
         };
@@ -187,6 +192,16 @@ impl Engine<'_> {
         let found = found.or_else(|| fsutil::read_plain(artifacts::place(&directory, id)).ok());
         found.or_else(|| Recorded::of(&directory, Some(step.id.as_str())).content(&artifact.sha256))
     }
+}
+
+/// What people wrote when they answered a gate: the approvals before the last answer, and the answer.
+fn commented(state: &State, number: u64) -> Option<Vec<u8>> {
+    let asked = request(state, number)?;
+    let first = asked.consents.iter().map(|one| &one.reason);
+    let reasons = first.chain(asked.resolution.as_ref().map(|given| &given.reason)).flatten();
+    let mut texts: Vec<&str> = reasons.map(|text| text.trim_end()).filter(|text| !text.is_empty()).collect();
+    texts.dedup();
+    (!texts.is_empty()).then(|| (texts.join("\n\n") + "\n").into_bytes())
 }
 
 fn written(directory: &Path, name: &str, content: &[u8]) -> Result<PathBuf, Refusal> {

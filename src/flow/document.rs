@@ -250,7 +250,7 @@ pub enum Artifact {
     ValidationReport,
     /// The instructions of the last planner.
     FixInstructions,
-    /// The final answer of the agent of this step.
+    /// The final answer of the agent of this step, or what people wrote at this gate.
     Response(Name),
 }
 

@@ -412,7 +412,7 @@ fn artifacts() -> Value {
     let words: Vec<&str> = ARTIFACTS.iter().map(|(word, _)| *word).collect();
     let others = r"^(harness_report|component_kind|(.|\n)+\.response)$";
     let item = json!({ "anyOf": [{ "enum": words }, { "type": "string", "pattern": others }] });
-    json!({ "description": "diff, validation_report, fix_instructions, or ID.response.", "type": "array", "items": item })
+    json!({ "description": "diff, validation_report, fix_instructions, or ID.response of an agent or a gate.", "type": "array", "items": item })
 }
 
 /// The approvers.

@@ -32,7 +32,10 @@ pub(super) fn prove(flow: &Flow, notes: &mut Notes) {
         match &step.act {
             Act::Evaluate(evaluate) => planner::check(flow, step, evaluate, notes),
             Act::RunAgent(agent) => check_artifacts(flow, agent, notes),
-            Act::Gate(gate) => check_approvers(step, gate, notes),
+            Act::Gate(gate) => {
+                check_approvers(step, gate, notes);
+                check_comment(flow, step, notes);
+            }
             Act::RunValidation(_) | Act::Rollback | Act::Stop { .. } => {}
         }
     }
@@ -108,14 +111,15 @@ fn check_artifacts(flow: &Flow, agent: &RunAgent, notes: &mut Notes) {
             Artifact::FixInstructions => ("fix_instructions", Opcode::Evaluate),
             Artifact::Response(Name { at, name }) => {
                 match flow.step(name).map(Step::opcode) {
-                    Some(Opcode::RunAgent) => {}
+                    Some(Opcode::RunAgent | Opcode::Gate) => {}
                     Some(opcode) => {
                         let what = format!("{name} is {}, without a response", a_step(opcode));
-                        notes.fault(*at, what, "name a RUN_AGENT step");
+                        notes.fault(*at, what, "name a RUN_AGENT or a GATE step");
                     }
                     None => {
-                        let agents = flow.steps.iter().filter(|step| step.opcode() == Opcode::RunAgent);
-                        let ids: Vec<&str> = agents.map(|step| step.id.as_str()).collect();
+                        let answer = |step: &&Step| matches!(step.opcode(), Opcode::RunAgent | Opcode::Gate);
+                        let ids: Vec<&str> =
+                            flow.steps.iter().filter(answer).map(|step| step.id.as_str()).collect();
                         notes.fault(*at, format!("there is no step {name}"), choose(name, ids));
                     }
                 }
@@ -125,6 +129,28 @@ fn check_artifacts(flow: &Flow, agent: &RunAgent, notes: &mut Notes) {
         if !has(maker.1) {
             let what = format!("no step makes {}", maker.0);
             notes.warn(agent.prompt.at, what, format!("add {}, or leave it out", a_step(maker.1)));
+        }
+    }
+}
+
+/// Reports an agent that takes over after a rejection and is not handed its reason.
+fn check_comment(flow: &Flow, gate: &Step, notes: &mut Notes) {
+    let mut next = gate.route(Outcome::GateRejected);
+    // A way back to the base often comes first.
+    for _ in &flow.steps {
+        let Some(step) = next.and_then(|route| flow.step(&route.target.name)) else { return };
+        match &step.act {
+            Act::Rollback => next = step.route(Outcome::Completed),
+            Act::RunAgent(agent) => {
+                let is_comment =
+                    |input: &Artifact| matches!(input, Artifact::Response(from) if from.name == gate.id);
+                if !agent.inputs.iter().any(is_comment) {
+                    let what = format!("{} is not handed the comment of a rejection at {}", step.id, gate.id);
+                    notes.warn(agent.prompt.at, what, format!("add {}.response to its inputs", gate.id));
+                }
+                return;
+            }
+            _ => return,
         }
     }
 }

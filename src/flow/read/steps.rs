@@ -173,7 +173,8 @@ fn artifact(words: Words<'_>, notes: &mut Notes) -> Option<Artifact> {
         }
         _ => {
             let words = ARTIFACTS.iter().map(|(word, _)| *word);
-            let advice = format!("{} (the answer of an agent is ID.response)", choose(text, words));
+            let advice =
+                format!("{} (the answer of an agent, or of a gate, is ID.response)", choose(text, words));
             notes.fault(at, format!("there is no artifact {text}"), advice);
             None
         }

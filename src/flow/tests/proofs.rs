@@ -32,6 +32,18 @@ const ROUTES: &[Case] = &[
         &[": fault: `gate_rejected` is here twice"],
     ),
     (
+        "      gate_rejected: undo",
+        "      gate_rejected: repair",
+        &[
+            ":13: warning: repair is not handed the comment of a rejection at approve; add approve.response to its inputs",
+        ],
+    ),
+    (
+        "      completed: STOP\n      error: STOP\n",
+        "      completed: repair\n      error: STOP\n",
+        &[":13: warning: repair is not handed the comment of a rejection at approve"],
+    ),
+    (
         "      gate_timed_out: STOP\n",
         "",
         &[
@@ -136,6 +148,12 @@ fn a_flow_without_an_end_is_one_fault() {
     );
 }
 
+#[test]
+fn an_agent_may_be_handed_the_comment_at_a_gate() {
+    let from = FIX.replace("gate_rejected: undo", "gate_rejected: repair");
+    assert_eq!(lines(&from.replace("[diff, ", "[approve.response, diff, ")), Vec::<String>::new());
+}
+
 /// CONTRACT 18.6
 #[test]
 fn golden_files_need_an_approval() {
@@ -152,7 +170,11 @@ fn golden_files_need_an_approval() {
         (
             "      gate_rejected: STOP",
             "      gate_rejected: last\n",
-            &[&format!(": fault: {without} last)"), ": warning: last has no route for error"],
+            &[
+                &format!(": fault: {without} last)"),
+                ": warning: last has no route for error",
+                ": warning: last is not handed the comment of a rejection at golden_gate; add golden_gate.response",
+            ],
         ),
         (
             "      gate_approved: STOP",

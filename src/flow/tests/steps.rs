@@ -53,7 +53,7 @@ const CASES: &[Case] = &[
         "[diff, validation_report, fix_instructions]",
         "[dif, validation_reports, 7, a.response, judge.response]",
         &[
-            "@:14: fault: there is no artifact dif; did you mean diff? (the answer of an agent is ID.response)",
+            "@:14: fault: there is no artifact dif; did you mean diff? (the answer of an agent, or of a gate, is ID.response)",
             "@:19: fault: there is no artifact validation_reports; did you mean validation_report?",
             "@:39: fault: an entry of `inputs` is a number",
             "@:42: fault: there is no step a",

@@ -1,6 +1,7 @@
 //! The inputs of an agent: prompts of the base commit, and files of earlier steps.
 
 use super::agent::agent;
+use super::gate::clone;
 use super::hosts::Field;
 use super::workshop::*;
 use super::*;
@@ -255,4 +256,31 @@ fn a_file_that_only_the_checkout_has_is_pointed_out() {
             assert_eq!(told(&output).contains("your checkout"), prompt != "absent.md", "{}", told(&output));
         }
     }
+}
+
+/// CONTRACT 20.4
+#[test]
+fn what_a_person_writes_with_a_rejection_reaches_the_agent() {
+    let hub = Repo::new();
+    let (one, other) = (clone(&hub, "one@example.com"), clone(&hub, "other@example.com"));
+    agent(&one, "scripted", AGENT);
+    let steps = "  - id: write
+    opcode: RUN_AGENT
+    agent: scripted
+    prompt: Write.
+    inputs: [ask.response]
+    routes: {completed: ask, error: STOP}
+  - {id: ask, opcode: GATE, gate: result, routes: {gate_approved: STOP, gate_rejected: write}}
+";
+    let run = start(&one, &flow("write", steps));
+    one.aynig_ok(["run", "--drain"]);
+    let first = got(&one, "implement-1");
+    assert!(first.trim_end().ends_with("- ask.response: there is none yet"), "{first}");
+    other.aynig_ok(["flow", "reject", &run.slug, "--comment", "Say it in one line.\n\nPlease."]);
+    one.aynig_ok(["run", "--drain"]);
+    assert_eq!(got(&one, "implement-2-ask.response"), "Say it in one line.\n\nPlease.\n");
+    other.aynig_ok(["flow", "reject", &run.slug]);
+    one.aynig_ok(["run", "--drain"]);
+    let last = got(&one, "implement-3");
+    assert!(last.trim_end().ends_with("- ask.response: there is none yet"), "an old comment is gone: {last}");
 }
