@@ -60,12 +60,11 @@ fn an_answer_keeps_what_was_asked_and_names_it() {
 fn only_the_listed_answers_are_taken() {
     let repo = Repo::scene(&[]);
     let asked = asks(&repo, "task", LISTED);
-    let by_hand = "`aynig set-state --branch task --state STATE` sets a state by hand";
-    assert_refused(
-        &repo.aynig(["answer", "task", "approve"]),
-        2,
-        &["approve is not one of the answers", "approved, implement", "nothing was changed", by_hand],
-    );
+    let by_hand = "`aynig set-state --branch task --state STATE --keep-body` sets a state by hand";
+    let line = format!("`aynig answer task approved --expect {}`", &asked[..10]);
+    let words =
+        ["approve is not one of the answers", "approved, implement", "nothing was changed", &line, by_hand];
+    assert_refused(&repo.aynig(["answer", "task", "approve"]), 2, &words);
     let words = ["working is a lease, and no answer", "`aynig answer task approved --expect "];
     assert_refused(&repo.aynig(["answer", "task", "working"]), 2, &words);
     assert_refused(&repo.aynig(["answer", "task", "a b"]), 2, &["not a legal state name"]);

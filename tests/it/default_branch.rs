@@ -70,6 +70,23 @@ fn checked_out_it_is_named_by_only() {
 
 /// CONTRACT 11.13
 #[test]
+fn whoever_sets_a_state_there_gets_the_line_that_runs_it() {
+    let repo = declared();
+    let said = |arguments: &[&str]| err(&repo.aynig_ok(arguments.iter().copied()));
+    let words = "main is the default branch, which is run only if it is named: ";
+    let set = ["set-state", "--branch", "main", "--state"];
+    let said_of = |state: &str| said(&[&set[..], &[state]].concat());
+    assert!(said_of("work").contains(&format!("{words}`aynig run main`; ")));
+    assert!(!said_of("done").contains(words), "nothing runs it");
+    assert!(!said(&["set-state", "--branch", "task", "--state", "work"]).contains(words));
+    repo.git(["checkout", "-q", "main"]);
+    assert!(said_of("work").contains(&format!("{words}`aynig run main --current-branch include`; ")));
+    repo.git(["config", "aynig.branch", "main"]);
+    assert!(!said_of("work").contains(words), "a setting names it");
+}
+
+/// CONTRACT 11.13
+#[test]
 fn which_one_it_is() {
     let said = |repo: &Repo, branch: &str| {
         let output = repo.aynig_ok(["status", "--all"]);

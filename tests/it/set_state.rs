@@ -543,6 +543,7 @@ fn retry_needs_something_to_ask_again() {
 #[test]
 fn a_state_that_may_be_a_slip_is_warned_of_and_set() {
     let repo = Repo::with_commands(&[("review", "exit 0"), ("test", "exit 0")]);
+    repo.git(["config", "aynig.branch", "main"]);
     repo.command(".aynig/roles/dev/command/publish", "exit 0");
     repo.commit_all("a role");
     let warned = |state: &str| err(&repo.aynig_ok(["set-state", "--state", state]));

@@ -152,6 +152,9 @@ pub(crate) fn advise(advice: &[Advice]) {
                     "{branch} has no command for {state}, so nothing runs; `--state STATE` requests another state"
                 ));
             }
+            Advice::DefaultBranch { branch, line } => ui::warn(&ui::sanitize(&format!(
+                "{branch} is the default branch, which is run only if it is named: `{line}`; for a task use a branch of its own"
+            ))),
             Advice::Misspelt(slip) => ui::warn(&slip.to_string()),
         }
     }

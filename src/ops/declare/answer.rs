@@ -93,14 +93,17 @@ fn asked<'t>(repo: &Repo, authority: &Authority, target: &'t Target) -> Result<(
     if let Some(answer) = target.head.as_ref().and_then(|head| newest_answer(repo, head.id, "")) {
         error = error.hint(answer);
     }
-    Err(error.hint(by_hand(authority, &target.branch)))
+    Err(error.hint(by_hand(authority, &target.branch, "")))
 }
 
-/// The command that sets a state that is no listed answer.
-fn by_hand(authority: &Authority, branch: &BranchName) -> String {
+/// The command that sets a state that is no listed answer. `keep` keeps the text of the question.
+fn by_hand(authority: &Authority, branch: &BranchName, keep: &str) -> String {
     let (branch, remote) = (shell_quote(branch), option(authority));
-    format!("`aynig set-state --branch {branch}{remote} --state STATE` sets a state by hand")
+    format!("`aynig set-state --branch {branch}{remote} --state STATE{keep}` sets a state by hand")
 }
+
+/// The option that keeps the text of the question.
+const KEEP: &str = " --keep-body";
 
 fn option(authority: &Authority) -> String {
     authority.source().map(|remote| format!(" --remote {remote}")).unwrap_or_default()
@@ -127,24 +130,26 @@ pub(super) fn draft(
     (state, comment): (&StateName, Option<&[u8]>),
 ) -> Result<ManualState, Error> {
     let (event, question) = asked(repo, authority, target)?;
+    let with_lines = |error| {
+        let lines = lines(authority, &question_of(repo, target, event, &question)).into_iter();
+        lines.fold(error, |error: Error, line| error.hint(format!("`{line}`")))
+    };
     if state.is_working() {
         let message = format!("working is a lease, and no answer to {}; nothing was changed", target.branch);
-        return Err(lines(authority, &question_of(repo, target, event, &question))
-            .into_iter()
-            .fold(Error::usage(message), |error, line| error.hint(format!("`{line}`"))));
+        return Err(with_lines(Error::usage(message)));
     }
     match &question.answers {
         Answers::Listed(states) if !states.contains(state) => {
             let list = question.answers.list().unwrap_or_default();
-            return Err(Error::usage(format!(
+            let message = format!(
                 "{state} is not one of the answers that {} waits for: {list}; nothing was changed",
                 target.branch
-            ))
-            .hint(by_hand(authority, &target.branch)));
+            );
+            return Err(with_lines(Error::usage(message)).hint(by_hand(authority, &target.branch, KEEP)));
         }
         Answers::Invalid(why) => {
             return Err(Error::failed(format!("{}: {why}; nothing was changed", target.branch))
-                .hint(by_hand(authority, &target.branch)));
+                .hint(by_hand(authority, &target.branch, KEEP)));
         }
         Answers::Any | Answers::Listed(_) => {}
     }

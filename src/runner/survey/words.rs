@@ -258,8 +258,8 @@ pub(crate) fn in_the_way(taken: &Reason) -> String {
     }
 }
 
-/// The command that runs the default branch.
-fn run_line(branch: &BranchName, remote: Option<&RemoteName>, here: bool) -> String {
+/// The command that runs the default branch. `here` runs it in this checkout.
+pub(crate) fn run_line(branch: &BranchName, remote: Option<&RemoteName>, here: bool) -> String {
     if here { in_place(branch, remote) } else { format!("aynig run {}", named(branch, remote)) }
 }
 
