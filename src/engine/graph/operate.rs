@@ -10,6 +10,7 @@ use crate::clock;
 use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId, StateName};
 use crate::contract::parking::{Parking, parking};
+use crate::contract::report::plain_line;
 use crate::contract::waits_for::WaitsFor;
 use crate::git::remote::PATIENCE;
 use crate::git::{RefChange, Repo};
@@ -32,6 +33,9 @@ use crate::engine::{Engine, Moved, now, open, remote_of};
 
 /// The operations among which one that was asked for before is looked for.
 const REMEMBERED: usize = 1_000;
+
+/// The longest reason in the subject of a driver's state, in characters.
+const MOST_SAID: usize = 300;
 
 /// How often an operation is worked out anew.
 const TRIES: u32 = 100;
@@ -318,7 +322,7 @@ pub(super) fn next_of(state: &State, id: NodeId, at: Timestamp, pauses: &[Durati
             let prefer = state.nodes.get(&id).and_then(warm_host);
             Next { state: TURN, subject, prefer, ..Next::default() }
         }
-        Due::Later(when) => later(when, format!("{alias} is tried again at {when}")),
+        Due::Later(when) => later(when, format!("{alias} is tried again at {when}{}", failure(state, id))),
         Due::Waits(until) => later(until, format!("{alias} waits for an answer until {until}")),
         Due::Overdue => {
             let subject = format!("{TURN}: {alias} got no answer in time");
@@ -332,7 +336,7 @@ pub(super) fn next_of(state: &State, id: NodeId, at: Timestamp, pauses: &[Durati
             rests(format!("{alias} is {}: `aynig orch node start {slug} {alias}`", hold.word()), None)
         }
         Due::Rest(Rest::Failed) => rests(
-            format!("{alias} has failed"),
+            format!("{alias} has failed{}", failure(state, id)),
             Some(format!("`aynig orch chat {slug} {alias} TEXT`, or `aynig orch node start {slug} {alias}`")),
         ),
         Due::Rest(Rest::Asks(until)) => {
@@ -343,6 +347,20 @@ pub(super) fn next_of(state: &State, id: NodeId, at: Timestamp, pauses: &[Durati
                 None => rests(words, waits_for),
             }
         }
-        Due::Rest(Rest::Nothing) => rests(format!("{alias} has read everything"), None),
+        Due::Rest(Rest::Nothing) => rests(format!("{alias} has read everything{}", unsaid(state, id)), None),
     }
+}
+
+/// Why the last turn of a node failed, to go behind other words.
+fn failure(state: &State, id: NodeId) -> String {
+    let failed =
+        |node: &&Node| node.turn.as_ref().is_some_and(|last| last.status == TurnStatus::Failed.word());
+    let node = state.nodes.get(&id).filter(failed).filter(|node| !node.summary.is_empty());
+    node.map(|node| format!(": {}", plain_line(node.summary.as_bytes(), MOST_SAID))).unwrap_or_default()
+}
+
+/// What the agent of a node does not know yet about its last turn, to go behind other words.
+fn unsaid(state: &State, id: NodeId) -> String {
+    let last = state.nodes.get(&id).and_then(|node| node.turn.as_ref()?.unsaid.last());
+    last.map(|words| format!("; {}", plain_line(words.as_bytes(), MOST_SAID))).unwrap_or_default()
 }

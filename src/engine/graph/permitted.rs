@@ -141,5 +141,5 @@ fn sentence(paths: &BTreeSet<&BString>) -> String {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    format!("changes of files that you may not change were taken back: {}{more}", named.join(", "))
+    format!("changes of files that this node may not change were taken back: {}{more}", named.join(", "))
 }

@@ -37,7 +37,11 @@ pub(in crate::ops) fn overlay(repo: &Repo, state: &mut State) -> BTreeMap<NodeId
         match Head::read(&commit.facts()) {
             head if is_live(&head, now) => node.status = while_leased(node.status),
             Head::Ready(event) if event.state.as_str() == TURN && node.inbox_count > 0 => {
-                words.extend(waits(&event).map(|why| (node.id, why)));
+                let why = waits(&event).filter(|_| !state.run.status.is_ended());
+                // The summary has the reason.
+                let why = why
+                    .map(|why| why.strip_suffix(&format!(": {}", node.summary)).unwrap_or(&why).to_owned());
+                words.extend(why.map(|why| (node.id, why)));
             }
             Head::Ready(event) if event.state.is_stalled() => {
                 let why = "its turn was cut off; the next `aynig run` carries on";

@@ -169,13 +169,28 @@ echo done"#;
     let rescue = detail.split('`').nth(1).expect("a command").to_owned();
     let saved = rescue.split_whitespace().find(|word| word.starts_with("refs/")).expect("a ref").to_owned();
     assert_eq!(graph.repo.git(["show", &format!("{saved}:code")]), "x");
+    // A person sees it where they look.
+    let subject = graph.repo.git(["log", "-1", "--format=%s", &format!("run/{}/r", graph.slug)]);
+    assert!(
+        subject.contains("r has read everything; changes of files that this node may not change"),
+        "{subject}"
+    );
+    let shown = graph.ok(&["show", "RUN"]);
+    assert!(
+        shown.contains("r  its agent reads next: changes of files that this node may not change"),
+        "{shown}"
+    );
     // The agent reads it in its next turn, and only in that.
     for _ in 0..2 {
         graph.ok(&["chat", "RUN", "r", "Once more."]);
         graph.drain();
     }
     let prompts = beside(&graph, "prompts");
-    assert_eq!(prompts.matches("Note: changes of files that you may not change").count(), 2, "{prompts}");
+    assert_eq!(
+        prompts.matches("Note: changes of files that this node may not change").count(),
+        2,
+        "{prompts}"
+    );
     graph.assert_read_once(0);
     graph.ok(&["doctor", "RUN"]);
 }

@@ -108,7 +108,14 @@ fn a_node_that_waits_hears_that_the_other_one_failed() {
     graph.drain();
     drain_later(&graph, "5");
     assert!(notices(&graph).is_empty(), "another try is left");
+    let subject = || graph.repo.git(["log", "-1", "--format=%s", &format!("run/{}/b", graph.slug)]);
+    let why = ": scripted failed: it ended with exit code 3";
+    assert!(subject().contains("b is tried again at 2") && subject().contains(why), "{}", subject());
+    let shown = graph.ok(&["show", "RUN"]);
+    assert!(shown.contains("b  waits: b is tried again at 2"), "{shown}");
+    assert_eq!(shown.matches(&why[2..]).count(), 1, "{shown}");
     drain_later(&graph, "60");
+    assert!(subject().contains(&format!("b has failed{why}")), "{}", subject());
     assert_eq!(graph.turns(), ["a completed", "b failed", "b failed", "b failed", "a completed"]);
     assert_eq!(notices(&graph), [told("a", "unanswered")]);
     let seen = seen(&graph);

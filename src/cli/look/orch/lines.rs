@@ -123,6 +123,10 @@ pub(super) fn show(shown: &Shown, directory: &str, outdated: &BTreeMap<Alias, St
             let words = format!("{}  waits: {}", node.alias, ui::sanitize(why));
             ui::answer(&format!("{}  {words}", styled(CALL, "         ")));
         }
+        for words in node.turn.iter().flat_map(|last| &last.unsaid) {
+            let words = format!("{}  its agent reads next: {}", node.alias, ui::sanitize(words));
+            ui::answer(&format!("{}  {words}", styled(CARE, "         ")));
+        }
         let used = used(&node.limits, &node.spent, true);
         if !used.is_empty() {
             ui::answer(&format!("{}  {}  used: {used}", styled(FAINT, "         "), node.alias));

@@ -101,7 +101,8 @@ fn waited_words(row: &BranchView, waits: &WaitsView, span: fn(u64) -> String) ->
 /// The next step for people, for output in which a line may be long.
 fn next_words(row: &BranchView) -> String {
     if let Some(waits) = &row.waits {
-        return ui::sanitize(&format!("{} ({})", question_words(row, waits), row.in_brief()));
+        let more = if row.in_brief().is_empty() { String::new() } else { format!(" ({})", row.in_brief()) };
+        return ui::sanitize(&(question_words(row, waits) + &more));
     }
     let first = match (&row.lease, &row.command, &row.why) {
         (Some(lease), _, _) => {
@@ -458,6 +459,17 @@ mod tests {
                 "f          done             rests      \"漢字\"",
                 "g          oops             waiting    not x",
             ]
+        );
+    }
+
+    #[test]
+    fn a_question_has_a_reason_only_if_there_is_one() {
+        let waits = Some(WaitsView { whom: "ana".into(), age: 7, ..WaitsView::default() });
+        let asked = BranchView { waits, ..row("a", "orch-idle", WAITS) };
+        assert_eq!(next_words(&asked), "ana, for 7 s");
+        assert_eq!(
+            next_words(&BranchView { reason: Some("no answers".into()), ..asked }),
+            "ana, for 7 s (no answers)"
         );
     }
 
