@@ -75,6 +75,31 @@ fn all_refs_move_or_none() {
     assert_eq!(locks, Vec::<std::path::PathBuf>::new());
 }
 
+/// A process that was killed keeps a lock, and what it announced of it.
+fn killed_with_lock(repo: &Repo, name: &str, value: &str) {
+    let moves = repo.path.join(".git/aynig/moves");
+    std::fs::create_dir_all(&moves).expect("a directory");
+    let log = moves.join(format!("6f1b0a52-2a1f-4c7e-9d7c-0d1f5b7a9e3{}", name.len() % 10));
+    std::fs::write(log, format!("{value} {name}\n")).expect("a log");
+    std::fs::write(repo.path.join(format!(".git/{name}.lock")), value).expect("a lock");
+}
+
+/// CONTRACT 5.24
+#[test]
+fn the_lock_of_a_killed_process_is_in_nobodys_way() {
+    let repo = Repo::new();
+    let unique = "delete-0b2c6f0e-5d0c-4e0b-8f3a-1c2d3e4f5a6b";
+    for name in ["packed-refs", "refs/heads/a"] {
+        repo.git(["branch", "a"]);
+        killed_with_lock(&repo, name, unique);
+        let gone = [change(&repo, "refs/heads/a", Some("main"), None)];
+        let moved = store(&repo).handle().swap_together(&gone, "test");
+        assert_eq!(moved.expect("the lock is nobody's"), Together::Won, "{name}");
+        assert_eq!(names(&repo), ["refs/heads/main"]);
+        assert!(!repo.path.join(format!(".git/{name}.lock")).exists());
+    }
+}
+
 /// CONTRACT 5.28
 #[test]
 fn packed_refs_are_deleted_too() {

@@ -6,7 +6,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bstr::{BStr, BString, ByteSlice};
@@ -82,7 +82,11 @@ impl Repo {
             .filter(|change| change.new.is_none())
             .map(|change| change.name.as_bstr())
             .collect();
-        let mut packed = if gone.is_empty() { None } else { Some(self.lock_packed(&gone)?) };
+        let mut packed = if gone.is_empty() {
+            None
+        } else {
+            Some(self.lock_packed(&gone, |path, value| self.lock(path, value))?)
+        };
         crate::crashpoint::reach(crate::crashpoint::Point::RefLocked);
         if changes.len() > 1 {
             let due = held.iter().flatten().map(|prepared| Due {
@@ -139,10 +143,22 @@ impl Repo {
             _ if actual != expected && actual != new => Ok(()),
             Some(new) => self.write_ref(prepared, new, "aynig: finished for a process that was killed"),
             None => {
-                let mut packed = Some(self.lock_packed(&[name])?);
+                // This is the release of dead locks.
+                let wait = |path: &Path, value: &[u8]| RefLock::acquire(path, value, LOCK_PATIENCE);
+                let mut packed = Some(self.lock_packed(&[name], wait)?);
                 self.remove_ref(prepared, &mut packed)
             }
         }
+    }
+
+    /// Locks a ref, or all packed ones. A process that was killed may keep the lock; all others would wait for it, with
+    /// the locks that they hold. `None`: a living process keeps it.
+    fn lock(&self, path: &Path, value: &[u8]) -> std::io::Result<Option<RefLock>> {
+        if let Ok(Some(lock)) = RefLock::acquire(path, value, A_MOMENT) {
+            return Ok(Some(lock));
+        }
+        self.release_dead_locks();
+        RefLock::acquire(path, value, LOCK_PATIENCE)
     }
 
     /// Locks a ref, and checks its value. Returns the actual one if it is another.
@@ -163,14 +179,7 @@ impl Repo {
         // there is no loose ref, is locked only for packing and deleting. A transaction of gix
         // would take that lock for each move.
         let path = self.common_dir().join(OsStr::from_bytes(name));
-        let acquire = |patience| RefLock::acquire(&path, value.as_bytes(), patience);
-        let mut lock = acquire(A_MOMENT);
-        if !matches!(lock, Ok(Some(_))) {
-            // A process that was killed keeps it. All others would wait, the locks that they hold as well.
-            self.release_dead_locks();
-            lock = acquire(LOCK_PATIENCE);
-        }
-        let lock = match lock {
+        let lock = match self.lock(&path, value.as_bytes()) {
             Ok(Some(lock)) => lock,
             Ok(None) => return self.judge_refusal(&full, expected, None).map(Err),
             Err(error) => return self.judge_refusal(&full, expected, Some(&error)).map(Err),
@@ -202,8 +211,7 @@ impl Repo {
             |error: std::io::Error| RefError::Unwritable { name: name.to_string(), why: error.to_string() };
         let (path, value) = (self.common_dir().join(OsStr::from_bytes(name)), new.to_string());
         let _announced = self.intent_log().announce(name, &value);
-        let lock = RefLock::acquire(&path, value.as_bytes(), LOCK_PATIENCE).map_err(unwritable)?;
-        let Some(mut lock) = lock else {
+        let Some(mut lock) = self.lock(&path, value.as_bytes()).map_err(unwritable)? else {
             let lock = self.common_dir().join(format!("{name}.lock"));
             return Err(RefError::Locked { name: name.to_string(), lock });
         };
@@ -256,14 +264,17 @@ impl Repo {
     }
 
     /// Locks `packed-refs` until the loose refs are deleted, so that no process packs them meanwhile.
-    fn lock_packed(&self, gone: &[&BStr]) -> Result<PackedLock<'_>, RefError> {
+    fn lock_packed(
+        &self,
+        gone: &[&BStr],
+        lock: impl FnOnce(&Path, &[u8]) -> std::io::Result<Option<RefLock>>,
+    ) -> Result<PackedLock<'_>, RefError> {
         let path = self.common_dir().join(PACKED);
         let unwritable =
             |error: std::io::Error| RefError::Unwritable { name: PACKED.to_owned(), why: error.to_string() };
         let value = format!("{DELETION}{}", AttemptId::random());
         let announced = self.intent_log().announce(PACKED.into(), &value);
-        let lock = RefLock::acquire(&path, value.as_bytes(), LOCK_PATIENCE).map_err(unwritable)?;
-        let Some(lock) = lock else {
+        let Some(lock) = lock(&path, value.as_bytes()).map_err(unwritable)? else {
             let lock = self.common_dir().join(format!("{PACKED}.lock"));
             return Err(RefError::Locked { name: PACKED.to_owned(), lock });
         };

@@ -272,10 +272,14 @@ impl Facts<'_> {
                 Standing { place: Place::Due, words, next: vec!["aynig run".to_owned()] }
             }
             ("ready" | "parked", _) if driver.untaken => {
-                let again = driver.not_before.map(|at| format!("; tried again at {}", clock::format_utc(at)));
-                let words = format!("no host can do {step}: {unable}{}", again.unwrap_or_default());
+                let resume = self.command("flow resume");
+                let again = driver.not_before.map_or_else(
+                    || format!("tried again by `{resume}`"),
+                    |at| format!("tried again at {}, or at once by `{resume}`", clock::format_utc(at)),
+                );
+                let words = format!("no host can do {step}: {unable}; {again}");
                 let mut next = mends(driver.unable.iter().map(|one| one.why.as_str()));
-                next.push(self.command("flow resume"));
+                next.push(resume);
                 Standing { place: Place::Stuck, words, next }
             }
             ("ready", _) if unable.is_empty() => {
@@ -379,7 +383,7 @@ mod tests {
             (
                 Facts { driver: Some(untaken), ..facts(Running, "") },
                 Place::Stuck,
-                "no host can do fix: host-b cannot do it: no claude",
+                "no host can do fix: host-b cannot do it: no claude; tried again by `aynig flow resume 0a1b2c3d`",
                 &["git config a B", "aynig flow resume 0a1b2c3d"],
             ),
             (

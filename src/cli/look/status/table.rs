@@ -108,8 +108,11 @@ fn next_words(row: &BranchView) -> String {
         (Some(lease), _, _) => {
             let more = [&row.why, &row.reason, &lease.gone];
             let more: Vec<&str> = more.into_iter().flatten().map(String::as_str).collect();
-            let is_wanted =
-                row.mistake || row.cancel.is_some() || row.deferred.is_some() || lease.gone.is_some();
+            let is_wanted = row.mistake
+                || row.cancel.is_some()
+                || row.deferred.is_some()
+                || lease.gone.is_some()
+                || row.ended.is_some();
             let more =
                 if is_wanted && !more.is_empty() { format!(" ({})", more.join("; ")) } else { String::new() };
             return ui::sanitize(&format!("{}: {}{more}", lease.runner, time_words(lease)));
@@ -460,6 +463,17 @@ mod tests {
                 "g          oops             waiting    not x",
             ]
         );
+    }
+
+    #[test]
+    fn a_lease_whose_command_has_ended_says_so() {
+        let kept = BranchView {
+            lease: lease(7),
+            why: Some("exit 0 without SET_STATE".into()),
+            ended: Some("noDeclaration"),
+            ..row("a", "working", "working")
+        };
+        assert_eq!(next_words(&kept), "host\u{fffd}: 7 s left (exit 0 without SET_STATE)");
     }
 
     #[test]
