@@ -69,6 +69,16 @@ pub fn saved_elsewhere(reference: &str, runner: &str) -> String {
     format!("{reference} (not in this clone; on {host}: `{}`)", shows_rescued(reference))
 }
 
+/// The first `most` of some things, and how many more there are: `a, b and 3 more`.
+pub fn first_of(things: impl IntoIterator<Item = impl std::fmt::Display>, most: usize) -> String {
+    let mut things = things.into_iter();
+    let named: Vec<String> = things.by_ref().take(most).map(|thing| thing.to_string()).collect();
+    match things.count() {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
 /// Formats a count with its noun: `1 branch`, `2 branches`.
 pub fn pluralize(count: usize, noun: &str) -> String {
     let end = match noun {

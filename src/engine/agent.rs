@@ -18,6 +18,7 @@ use crate::provider::turn::files;
 use crate::provider::{self, Ended, How, Ids, Posture, Provider, Turn, discard_output};
 use crate::runner::attempt::environment::own_environment;
 use crate::stop::Stop;
+use crate::words::first_of;
 use crate::workspace::refusal::Refusal;
 
 use super::attempt::{Scene, Work, interrupted, unrecorded};
@@ -273,10 +274,8 @@ fn withheld_words(files: &[Difference]) -> String {
     if files.is_empty() {
         return String::new();
     }
-    let named = files.iter().take(NAMED).map(|one| one.path.to_string()).collect::<Vec<_>>().join(", ");
-    let more = files.len().checked_sub(NAMED).filter(|more| *more > 0);
-    let more = more.map(|more| format!(" and {more} more")).unwrap_or_default();
-    format!("; left out of the snapshot, since it looks like a key: {named}{more}")
+    let named = first_of(files.iter().map(|one| &one.path), NAMED);
+    format!("; left out of the snapshot, since it looks like a key: {named}")
 }
 
 /// The part of a policy that a provider gets.

@@ -20,8 +20,17 @@ pub(super) fn answered(flow: &Flow, state: &State, asked: &Approval, given: &Giv
         let (count, required) = (now.consents.len(), required(now));
         let again = asked.consents.iter().any(|one| one.by.is_same_person(&given.by));
         let how = if again { "had approved already" } else { "approved" };
+        let unrecorded = given.comment.is_some()
+            && !now
+                .consents
+                .iter()
+                .any(|one| one.by.is_same_person(&given.by) && one.reason == given.comment);
+        let lost = if unrecorded { ", and the comment is in no record" } else { "" };
         return vec![
-            format!("{step}: {name} {how}{}: {count} of {required} approvals are there", signed(&given.by)),
+            format!(
+                "{step}: {name} {how}{}: {count} of {required} approvals are there{lost}",
+                signed(&given.by)
+            ),
             format!("the gate stays open: `aynig flow show {slug}` shows who may answer"),
         ];
     };

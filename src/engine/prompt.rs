@@ -15,6 +15,7 @@ use crate::fsutil;
 use crate::git::objects::revspec::Content;
 use crate::journal::artifacts;
 use crate::ledger::content;
+use crate::model::approval::{Answer, Consent};
 use crate::model::artifact::Artifact as Stored;
 use crate::model::state::State;
 use crate::model::step::{Opcode, Outcome, Step};
@@ -194,11 +195,17 @@ impl Engine<'_> {
     }
 }
 
-/// What people wrote when they answered a gate: the approvals before the last answer, and the answer.
+/// What people wrote when they approved a gate, or rejected it. A rejection stands alone, and an end without an answer has
+/// the words of no person.
 fn commented(state: &State, number: u64) -> Option<Vec<u8>> {
     let asked = request(state, number)?;
-    let first = asked.consents.iter().map(|one| &one.reason);
-    let reasons = first.chain(asked.resolution.as_ref().map(|given| &given.reason)).flatten();
+    let given = asked.resolution.as_ref()?;
+    let consents: &[Consent] = match given.status {
+        Answer::Approved => &asked.consents,
+        Answer::Denied => &[],
+        Answer::Modified | Answer::Expired | Answer::Withdrawn => return None,
+    };
+    let reasons = consents.iter().map(|one| &one.reason).chain([&given.reason]).flatten();
     let mut texts: Vec<&str> = reasons.map(|text| text.trim_end()).filter(|text| !text.is_empty()).collect();
     texts.dedup();
     (!texts.is_empty()).then(|| (texts.join("\n\n") + "\n").into_bytes())

@@ -17,11 +17,13 @@ use crate::runner::options::Options;
 use crate::runner::passes::deliver::{Prospect, prospect};
 use crate::runner::passes::pass::PassError;
 use crate::runner::survey::trust;
+use crate::runner::survey::verdict::Reason;
 use crate::runner::survey::words::bounded;
 use crate::runner::survey::{Branch, Question, Survey, Verdict, survey};
 
 use super::app::Process;
 use super::error::Error;
+use super::outer::OuterCommand;
 use super::run::survey_options;
 use super::view::branch::{Act, BranchView, WAITS};
 use super::view::deferred::deferred;
@@ -191,8 +193,7 @@ pub fn parked(
 
 /// Returns why a branch that would be run is not, if it has reached a bound (CONTRACT 11.16 to 11.19).
 pub fn bound(repo: &Repo, authority: &Authority, process: &Process, branch: &BranchName) -> Option<String> {
-    let mut options = survey_options(repo, process, None).ok()?;
-    options.selection.globs = settings::branch_globs(&[branch.to_string()]).ok()?;
+    let options = options_for(repo, process, branch)?;
     let now = clock::wall_seconds();
     let survey = survey(&Question { repo, authority, options: &options, now, notes: false }).ok()?;
     let found = survey.branches.iter().find(|found| found.name == *branch)?;
@@ -200,6 +201,39 @@ pub fn bound(repo: &Repo, authority: &Authority, process: &Process, branch: &Bra
         Verdict::Bounded { bound, .. } => Some(bounded(branch, authority.source(), bound)),
         _ => None,
     }
+}
+
+/// Returns why a state that was just set on the default branch is not run, and the command that runs it
+/// (CONTRACT 11.13). A command sets states on its own branch, which somebody named.
+pub fn unnamed_default(
+    repo: &Repo,
+    authority: &Authority,
+    process: &Process,
+    branch: &BranchName,
+) -> Option<String> {
+    let around = OuterCommand::of(repo).ok()?;
+    let is_own = around.is_some_and(|around| around.branch == *branch);
+    if is_own || repo.default_branch(authority.source()).as_ref() != Some(branch) {
+        return None;
+    }
+    let options = options_for(repo, process, branch)?;
+    let now = clock::wall_seconds();
+    let survey = survey(&Question { repo, authority, options: &options, now, notes: false }).ok()?;
+    let found = survey.branches.iter().find(|found| found.name == *branch)?;
+    match &found.verdict {
+        Verdict::Waiting { reason: reason @ Reason::DefaultBranch { .. }, .. } => Some(reason.to_string()),
+        Verdict::Parked { trouble: Some(reason @ Reason::DefaultBranch { .. }), .. } => {
+            Some(reason.to_string())
+        }
+        _ => None,
+    }
+}
+
+/// The options that judge one branch.
+fn options_for(repo: &Repo, process: &Process, branch: &BranchName) -> Option<Options> {
+    let mut options = survey_options(repo, process, None).ok()?;
+    options.selection.globs = settings::branch_globs(&[branch.to_string()]).ok()?;
+    Some(options)
 }
 
 /// Returns the advice for a branch whose waiting state is covered by commits without a state.

@@ -110,7 +110,8 @@ pub struct Selected {
 pub fn all_exist(repo: &Repo, authority: &Authority, named: &[String]) -> Result<(), Error> {
     let names = named.iter().filter(|name| !is_glob(name.as_bytes()));
     let names: Vec<BranchName> = names.map(|name| branch_name(name.as_ref())).collect::<Result<_, _>>()?;
-    if names.is_empty() {
+    // Listing all branches takes longer, and knows those without a commit.
+    if names.iter().all(|name| repo.has_branch(authority.source(), name)) {
         return Ok(());
     }
     let tips = authority.branches(repo).map_err(|error| Error::because("list the branches", &error))?;

@@ -16,7 +16,7 @@ use crate::git::refs::reflog;
 use crate::git::repo::executing::executes;
 use crate::ledger::tip::Tip;
 use crate::model::ids::RunId;
-use crate::words::shell_quote;
+use crate::words::{first_of, shell_quote};
 
 use super::Workspaces;
 use super::beside::Live;
@@ -310,15 +310,9 @@ pub fn unsettled_words(context: &Context, changes: &[Change]) -> Option<String> 
         Thing::File => rule_of(&change.name).unwrap_or(&change.name).to_owned(),
         Thing::Setting | Thing::Ref => change.name.clone(),
     };
-    let named: Vec<String> = changes.iter().take(NAMED).map(short).collect();
-    let more = changes.len().checked_sub(NAMED + 1).map(|more| format!(" and {} more", more + 1));
     (!changes.is_empty()).then(|| {
-        let named = named.join(", ");
-        format!(
-            "hooks or settings of this repository were changed: {named}{}; {}",
-            more.unwrap_or_default(),
-            settles(context)
-        )
+        let named = first_of(changes.iter().map(short), NAMED);
+        format!("hooks or settings of this repository were changed: {named}; {}", settles(context))
     })
 }
 

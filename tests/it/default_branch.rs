@@ -72,17 +72,43 @@ fn checked_out_it_is_named_by_only() {
 #[test]
 fn whoever_sets_a_state_there_gets_the_line_that_runs_it() {
     let repo = declared();
+    let words = "main: it is the default branch, which is run only if it is named ";
     let said = |arguments: &[&str]| err(&repo.aynig_ok(arguments.iter().copied()));
-    let words = "main is the default branch, which is run only if it is named: ";
-    let set = ["set-state", "--branch", "main", "--state"];
-    let said_of = |state: &str| said(&[&set[..], &[state]].concat());
-    assert!(said_of("work").contains(&format!("{words}`aynig run main`; ")));
+    let said_of = |state: &str| said(&["set-state", "--branch", "main", "--state", state]);
+    assert!(said_of("work").contains(&format!("{words}(`aynig run main`)")));
     assert!(!said_of("done").contains(words), "nothing runs it");
     assert!(!said(&["set-state", "--branch", "task", "--state", "work"]).contains(words));
     repo.git(["checkout", "-q", "main"]);
-    assert!(said_of("work").contains(&format!("{words}`aynig run main --current-branch include`; ")));
+    assert!(said_of("work").contains(&format!("{words}(`aynig run main --current-branch include`)")));
+    // From another checkout the line leads to the one that has the branch.
+    let beside = repo.path.with_file_name("beside");
+    repo.git(["worktree", "add", "-q", beside.to_str().expect("UTF-8"), "away"]);
+    let from = ["-C", beside.to_str().expect("UTF-8"), "set-state", "--branch", "main", "--state", "work"];
+    let line = format!("aynig -C {} run main --current-branch include", repo.path.display());
+    assert!(said(&from).contains(&format!("{words}(`{line}`)")), "{}", said(&from));
+    typed(&repo, &line.replacen("aynig", &format!("'{}'", binary().display()), 1));
+    assert_eq!(repo.state("main"), "done");
     repo.git(["config", "aynig.branch", "main"]);
     assert!(!said_of("work").contains(words), "a setting names it");
+}
+
+/// CONTRACT 11.13
+#[test]
+fn on_a_remote_the_line_is_that_of_the_checkout_too() {
+    let repo = declared();
+    let hub = repo.path.with_file_name("hub.git");
+    let hub = hub.to_str().expect("UTF-8");
+    repo.git(["checkout", "-q", "main"]);
+    repo.git(["clone", "-q", "--bare", ".", hub]);
+    repo.git(["remote", "add", "origin", hub]);
+    repo.git(["fetch", "-q", "origin"]);
+    repo.git(["branch", "-q", "--set-upstream-to=origin/main"]);
+    repo.git(["config", "aynig.remote", "origin"]);
+    let said = err(&repo.aynig_ok(["set-state", "--state", "work"]));
+    let line = "aynig run main --remote origin --current-branch include";
+    assert!(said.contains(&format!("named (`{line}`)")), "{said}");
+    typed(&repo, &line.replacen("aynig", &format!("'{}'", binary().display()), 1));
+    assert!(out(&repo.aynig_ok(["status", "main"])).contains("done"));
 }
 
 /// CONTRACT 11.13

@@ -12,6 +12,7 @@ use aynig::ops::error::Error;
 use aynig::ops::target::branch_name;
 use aynig::ops::view::lease::lease_words;
 use aynig::runner::shell_quote;
+use aynig::words::first_of;
 
 use crate::cli::args::CommitOptions;
 use crate::cli::ui;
@@ -98,13 +99,6 @@ pub(crate) fn transition(written: &Written, more: &str) -> String {
     )
 }
 
-/// The first paths of a list, and how many more there are.
-fn listed(paths: &[String]) -> String {
-    let (named, others) = paths.split_at(paths.len().min(MOST_NAMED));
-    let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
-    format!("{}{more}", named.join(", "))
-}
-
 /// Prints all advice.
 pub(crate) fn advise(advice: &[Advice]) {
     for advice in advice {
@@ -117,7 +111,10 @@ pub(crate) fn advise(advice: &[Advice]) {
                 )))
             }
             Advice::StagedAlong { paths } => {
-                ui::remark(&ui::sanitize(&format!("with it went what was staged: {}", listed(paths))));
+                ui::remark(&ui::sanitize(&format!(
+                    "with it went what was staged: {}",
+                    first_of(paths, MOST_NAMED)
+                )));
             }
             Advice::Unpaused { branch, state, until } => ui::remark(&ui::sanitize(&format!(
                 "{branch} was to wait until {} (dwp-not-before); a retry is due at once; to let it wait: `aynig set-state {} \
@@ -152,9 +149,6 @@ pub(crate) fn advise(advice: &[Advice]) {
                     "{branch} has no command for {state}, so nothing runs; `--state STATE` requests another state"
                 ));
             }
-            Advice::DefaultBranch { branch, line } => ui::warn(&ui::sanitize(&format!(
-                "{branch} is the default branch, which is run only if it is named: `{line}`; for a task use a branch of its own"
-            ))),
             Advice::Misspelt(slip) => ui::warn(&slip.to_string()),
         }
     }

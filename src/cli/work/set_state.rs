@@ -11,7 +11,7 @@ use aynig::ops::declare::{self, Content, Left, Onto, Placed, StateRequest, Wante
 use aynig::ops::error::Error;
 use aynig::ops::notify;
 use aynig::ops::patience::Patience;
-use aynig::ops::status::parked;
+use aynig::ops::status::{parked, unnamed_default};
 use aynig::ops::target::{Selected, branch_name, is_stalled, selected};
 use aynig::ops::view::declared::SetView;
 use aynig::ops::view::lease::lease_words;
@@ -116,8 +116,16 @@ fn print_json(branches: &[SetView]) {
 /// Prints advice, and notifies.
 fn report(app: &App, authority: &Authority, repo: &Repo, written: &Written) {
     advise(&written.advice);
+    warn_of_default(app, authority, repo, &written.branch);
     if let Err(warning) = notify::announce(repo, &app.process, authority.source(), written) {
         ui::warn(&warning);
+    }
+}
+
+/// Warns of a state on the default branch that no plain run takes.
+fn warn_of_default(app: &App, authority: &Authority, repo: &Repo, branch: &BranchName) {
+    if let Some(why) = unnamed_default(repo, authority, &app.process, branch) {
+        ui::warn(&ui::sanitize(&format!("{branch}: {why}")));
     }
 }
 

@@ -11,7 +11,7 @@ use crate::model::ids::{MessageId, NodeId};
 use crate::model::message::{ArtifactRef, Item, Payload};
 use crate::model::node::Node;
 use crate::model::state::State;
-use crate::words::pluralize;
+use crate::words::{first_of, pluralize};
 use crate::workspace::Joined;
 use crate::workspace::context::Context;
 use crate::workspace::refusal::Refusal;
@@ -124,16 +124,8 @@ fn not_joined(joined: &Joined) -> Option<String> {
     Some(match joined {
         Joined::Known | Joined::Merged => return None,
         Joined::Conflicts(paths) => {
-            let named: Vec<String> = paths.iter().take(NAMED).map(ToString::to_string).collect();
-            let more = match paths.len().saturating_sub(NAMED) {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            format!(
-                "they conflict with yours in {}: {}{more}",
-                pluralize(paths.len(), "file"),
-                named.join(", ")
-            )
+            let (count, named) = (pluralize(paths.len(), "file"), first_of(&paths[..], NAMED));
+            format!("they conflict with yours in {count}: {named}")
         }
         Joined::Submodule(path) => format!("they change the submodule {path}"),
         Joined::Unrelated => "they have no commit in common with yours".to_owned(),

@@ -10,7 +10,6 @@ use crate::clock;
 use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId, StateName};
 use crate::contract::parking::{Parking, parking};
-use crate::contract::report::plain_line;
 use crate::contract::waits_for::WaitsFor;
 use crate::git::remote::PATIENCE;
 use crate::git::{RefChange, Repo};
@@ -25,7 +24,7 @@ use crate::model::state::State;
 use crate::model::step::TurnStatus;
 use crate::model::time::Timestamp;
 use crate::orch::due::{Due, Rest, due};
-use crate::words::pluralize;
+use crate::words::{pluralize, shortened};
 use crate::workspace::refusal::{Refusal, Why};
 
 use crate::engine::driver::{Driver, IDLE, Next, TURN};
@@ -35,7 +34,7 @@ use crate::engine::{Engine, Moved, now, open, remote_of};
 const REMEMBERED: usize = 1_000;
 
 /// The longest reason in the subject of a driver's state, in characters.
-const MOST_SAID: usize = 300;
+const MOST_SAID: usize = 600;
 
 /// How often an operation is worked out anew.
 const TRIES: u32 = 100;
@@ -318,7 +317,8 @@ pub(super) fn next_of(state: &State, id: NodeId, at: Timestamp, pauses: &[Durati
     };
     match due(state, id, at, pauses) {
         Due::Turn { read } => {
-            let subject = format!("{TURN}: {alias} has {}", pluralize(read.len(), "unread item"));
+            let items = pluralize(read.len(), "unread item");
+            let subject = format!("{TURN}: {alias} has {items}{}", unsaid(state, id));
             let prefer = state.nodes.get(&id).and_then(warm_host);
             Next { state: TURN, subject, prefer, ..Next::default() }
         }
@@ -356,11 +356,18 @@ fn failure(state: &State, id: NodeId) -> String {
     let failed =
         |node: &&Node| node.turn.as_ref().is_some_and(|last| last.status == TurnStatus::Failed.word());
     let node = state.nodes.get(&id).filter(failed).filter(|node| !node.summary.is_empty());
-    node.map(|node| format!(": {}", plain_line(node.summary.as_bytes(), MOST_SAID))).unwrap_or_default()
+    node.map(|node| format!(": {}", said(&node.summary))).unwrap_or_default()
 }
 
 /// What the agent of a node does not know yet about its last turn, to go behind other words.
 fn unsaid(state: &State, id: NodeId) -> String {
-    let last = state.nodes.get(&id).and_then(|node| node.turn.as_ref()?.unsaid.last());
-    last.map(|words| format!("; {}", plain_line(words.as_bytes(), MOST_SAID))).unwrap_or_default()
+    let unsaid = state.nodes.get(&id).and_then(|node| Some(&node.turn.as_ref()?.unsaid));
+    let words = unsaid.map(|unsaid| unsaid.join("; ")).filter(|words| !words.is_empty());
+    words.map(|words| format!("; {}", said(&words))).unwrap_or_default()
+}
+
+/// A text as a part of a subject. No character is left out: that could join the parts of a secret.
+pub(crate) fn said(text: &str) -> String {
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    shortened(&line, MOST_SAID)
 }

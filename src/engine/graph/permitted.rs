@@ -20,7 +20,7 @@ use crate::git::objects::differences::Difference;
 use crate::git::process::cancel::Purpose;
 use crate::model::node::{CliPermissions, Node};
 use crate::model::run::GlobalMode;
-use crate::words::shows_rescued;
+use crate::words::{first_of, shows_rescued};
 use crate::workspace::refusal::Refusal;
 
 /// The globs of documents.
@@ -80,7 +80,8 @@ impl Engine<'_> {
         if let Some(remade) = remade {
             remade.warnings.iter().for_each(|warning| (self.tell)(warning));
             if let Some(rescue) = &remade.rescue {
-                words += &format!("; `{}` shows all of it", shows_rescued(rescue));
+                let host = self.repo.runner_id();
+                words += &format!("; `{}` on {host} shows all of it", shows_rescued(rescue));
             }
             work.context = remade.context;
         }
@@ -136,10 +137,5 @@ impl Engine<'_> {
 
 /// The sentence about files that were taken back.
 fn sentence(paths: &BTreeSet<&BString>) -> String {
-    let named: Vec<String> = paths.iter().take(NAMED).map(ToString::to_string).collect();
-    let more = match paths.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    format!("changes of files that this node may not change were taken back: {}{more}", named.join(", "))
+    format!("changes of files that this node may not change were taken back: {}", first_of(paths, NAMED))
 }

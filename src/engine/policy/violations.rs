@@ -12,6 +12,7 @@ use super::Rules;
 use crate::flow::document::Execution;
 use crate::flow::operations::{CI, LOCKFILES, Operation, operation};
 use crate::git::objects::differences::{Difference, EXECUTABLE, LINK, SUBMODULE};
+use crate::words::first_of;
 
 /// How many violations a sentence names.
 const NAMED: usize = 3;
@@ -44,12 +45,8 @@ impl Violation {
 /// A sentence about violations.
 #[must_use]
 pub fn sentence(violations: &[Violation]) -> String {
-    let named: Vec<String> = violations.iter().take(NAMED).map(Violation::words).collect();
-    let more = match violations.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(", and {more} more"),
-    };
-    format!("the policy forbids this change: {}{more}", named.join(", "))
+    let named = first_of(violations.iter().map(Violation::words), NAMED);
+    format!("the policy forbids this change: {named}")
 }
 
 /// A glob of the file, with what it matches. A path that matches a directory matches all in it.
@@ -240,6 +237,6 @@ mod tests {
         let violation = |path: &str| Violation { path: path.to_owned(), rule: "r".to_owned() };
         let all: Vec<Violation> = ["a", "b", "c", "d", "e"].into_iter().map(violation).collect();
         assert_eq!(sentence(&all[..1]), "the policy forbids this change: a (r)");
-        assert_eq!(sentence(&all), "the policy forbids this change: a (r), b (r), c (r), and 2 more");
+        assert_eq!(sentence(&all), "the policy forbids this change: a (r), b (r), c (r) and 2 more");
     }
 }

@@ -43,7 +43,8 @@ impl Repo {
         BranchName::new(target.strip_prefix(below.as_bytes())?).ok()
     }
 
-    fn has_branch(&self, remote: Option<&RemoteName>, branch: &BranchName) -> bool {
+    /// Whether a branch exists and has a commit; of a remote, as last fetched.
+    pub(crate) fn has_branch(&self, remote: Option<&RemoteName>, branch: &BranchName) -> bool {
         let head = match remote {
             None => self.branch_head(branch),
             Some(remote) => self.fetched_head(remote, branch),

@@ -131,8 +131,9 @@ pub(super) fn draft(
 ) -> Result<ManualState, Error> {
     let (event, question) = asked(repo, authority, target)?;
     let with_lines = |error| {
+        let more = if comment.is_some() { " --comment TEXT" } else { "" };
         let lines = lines(authority, &question_of(repo, target, event, &question)).into_iter();
-        lines.fold(error, |error: Error, line| error.hint(format!("`{line}`")))
+        lines.fold(error, |error: Error, line| error.hint(format!("`{line}{more}`")))
     };
     if state.is_working() {
         let message = format!("working is a lease, and no answer to {}; nothing was changed", target.branch);

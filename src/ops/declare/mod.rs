@@ -233,13 +233,6 @@ pub enum Advice {
         /// The name of the command.
         near: String,
     },
-    /// The state has a command, and its branch is the default branch, which is run only if it is named.
-    DefaultBranch {
-        /// The branch.
-        branch: BranchName,
-        /// The command that runs it.
-        line: String,
-    },
     /// A trailer that has no meaning resembles one that has.
     Misspelt(Misspelt),
 }

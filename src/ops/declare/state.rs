@@ -20,7 +20,6 @@ use crate::runner::authority::Authority;
 use crate::runner::landing::ask::newest_request;
 use crate::runner::survey::resolve::Resolver;
 use crate::runner::survey::verdict::NoCommand;
-use crate::runner::survey::words::run_line;
 
 use super::answer;
 use super::checks::holder;
@@ -30,7 +29,6 @@ use super::write::write;
 use super::{Advice, Content, Onto, StateRequest, Wanted, Written, misread, refused};
 use crate::ops::error::Error;
 use crate::ops::outer::attempt_around;
-use crate::ops::target::current_branch;
 use crate::ops::{missing, settings};
 
 /// Refuses a state that no branch can be set to, before any input is read.
@@ -80,7 +78,7 @@ pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Resu
         left,
         holder: holder(repo, authority, lease),
     });
-    let slips = slips(repo, authority, &landed.commit, (branch, &state, request));
+    let slips = slips(repo, branch, &landed.commit, (&state, request));
     let head = landed.before.head.as_ref().filter(|_| again);
     let newest =
         head.and_then(|head| newest_request(repo, branch, head.id)).map(|event| event.message.trailers);
@@ -98,16 +96,16 @@ pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Resu
 /// Returns advice about the state and the trailers that were requested, which are in `commit` now.
 pub(super) fn slips(
     repo: &Repo,
-    authority: &Authority,
+    branch: &BranchName,
     commit: &Stored,
-    (branch, state, request): (&BranchName, &StateName, &StateRequest),
+    (state, request): (&StateName, &StateRequest),
 ) -> Vec<Advice> {
     let again = matches!(request.wanted, Wanted::Retry { .. });
     let (about, state) = (branch.clone(), state.clone());
     let slip = match slip(repo, commit, &state) {
         Some(Some(near)) => Some(Advice::NoCommand { branch: about, state, near }),
         Some(None) if again => Some(Advice::NothingRuns { branch: about, state }),
-        _ => unnamed_default(repo, authority, commit, (branch, &state)),
+        Some(None) | None => None,
     };
     let trailers = misspelt(given(request)).into_iter().map(Advice::Misspelt);
     slip.into_iter().chain(trailers).collect()
@@ -220,28 +218,6 @@ fn retry(
         overrides: None,
         from_attempt: None,
     })
-}
-
-/// Warns of a state with a command on the default branch, if no setting names that. A command sets states on its own
-/// branch, which somebody named.
-fn unnamed_default(
-    repo: &Repo,
-    authority: &Authority,
-    commit: &Stored,
-    (branch, state): (&BranchName, &StateName),
-) -> Option<Advice> {
-    if repo.default_branch(authority.source()).as_ref() != Some(branch) || attempt_around().is_some() {
-        return None;
-    }
-    let waits = WaitsFor::of(&Message::parse(&commit.message).trailers).is_some();
-    let has_command = Resolver::new(None).in_commit(repo, commit.id, commit.tree, state).is_ok();
-    if waits || !has_command || settings::judging(repo).ok()?.branch.contains(&branch.to_string()) {
-        return None;
-    }
-    let here = authority.source().is_none()
-        && current_branch(repo, authority).is_ok_and(|current| current == *branch);
-    let line = run_line(branch, authority.source(), here);
-    Some(Advice::DefaultBranch { branch: branch.clone(), line })
 }
 
 /// For a state without a command, the command that it nearly has the name of, if any. Such a state is allowed.

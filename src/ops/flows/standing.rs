@@ -273,13 +273,13 @@ impl Facts<'_> {
             }
             ("ready" | "parked", _) if driver.untaken => {
                 let resume = self.command("flow resume");
-                let again = driver.not_before.map_or_else(
-                    || format!("tried again by `{resume}`"),
-                    |at| format!("tried again at {}, or at once by `{resume}`", clock::format_utc(at)),
-                );
+                let (again, line) = match driver.not_before.map(clock::format_utc) {
+                    Some(at) => (format!("tried again at {at}; `{resume}` makes it due at once"), resume),
+                    None => ("tried again by the next `aynig run`".to_owned(), "aynig run".to_owned()),
+                };
                 let words = format!("no host can do {step}: {unable}; {again}");
                 let mut next = mends(driver.unable.iter().map(|one| one.why.as_str()));
-                next.push(resume);
+                next.push(line);
                 Standing { place: Place::Stuck, words, next }
             }
             ("ready", _) if unable.is_empty() => {
@@ -383,8 +383,8 @@ mod tests {
             (
                 Facts { driver: Some(untaken), ..facts(Running, "") },
                 Place::Stuck,
-                "no host can do fix: host-b cannot do it: no claude; tried again by `aynig flow resume 0a1b2c3d`",
-                &["git config a B", "aynig flow resume 0a1b2c3d"],
+                "no host can do fix: host-b cannot do it: no claude; `git config a B`; tried again by the next `aynig run`",
+                &["git config a B", "aynig run"],
             ),
             (
                 facts(Running, "stalled"),

@@ -11,8 +11,10 @@ use crate::clock;
 use crate::contract::head::{Event, Head};
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::lease::Liveness;
+use crate::contract::parking::NOT_BEFORE_KEY;
 use crate::contract::unable::unable;
 use crate::engine::driver::{Driver, TURN};
+use crate::engine::graph::operate::said;
 use crate::git::Repo;
 use crate::ledger::Place;
 use crate::model::ids::NodeId;
@@ -38,9 +40,9 @@ pub(in crate::ops) fn overlay(repo: &Repo, state: &mut State) -> BTreeMap<NodeId
             head if is_live(&head, now) => node.status = while_leased(node.status),
             Head::Ready(event) if event.state.as_str() == TURN && node.inbox_count > 0 => {
                 let why = waits(&event).filter(|_| !state.run.status.is_ended());
-                // The summary has the reason.
-                let why = why
-                    .map(|why| why.strip_suffix(&format!(": {}", node.summary)).unwrap_or(&why).to_owned());
+                // The summary is shown beside it.
+                let reason = format!(": {}", said(&node.summary));
+                let why = why.map(|why| why.strip_suffix(&reason).unwrap_or(&why).to_owned());
                 words.extend(why.map(|why| (node.id, why)));
             }
             Head::Ready(event) if event.state.is_stalled() => {
@@ -86,8 +88,9 @@ fn waits(event: &Event) -> Option<String> {
     if let Some(last) = unable(&event.message.trailers).pop() {
         return Some(format!("{} cannot do it now: {}", last.runner, last.why));
     }
+    // Without a time the turn begins at once.
+    event.message.trailers.last(NOT_BEFORE_KEY)?;
     let subject = event.message.subject.to_str_lossy();
     let subject = subject.strip_prefix(TURN).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(&subject);
-    let is_due = subject.ends_with("unread item") || subject.ends_with("unread items");
-    (!is_due).then(|| subject.to_owned())
+    Some(subject.to_owned())
 }

@@ -275,7 +275,11 @@ impl<'a> View<'a> {
     fn is_default(&self, name: &BranchName, run_in: RunIn) -> Option<Reason> {
         let branch = self.unnamed_default.as_ref().filter(|default| *default == name)?.clone();
         let (remote, here) = (self.remote.clone(), run_in == RunIn::Checkout);
-        Some(Reason::DefaultBranch { branch, remote, here })
+        let elsewhere = match self.in_use.get(name).map(Arc::as_ref) {
+            Some(InUse::CheckedOut { path }) => Some(path.clone()),
+            _ => None,
+        };
+        Some(Reason::DefaultBranch { branch, remote, here, elsewhere })
     }
 
     /// Judges what HEAD declares, and looks up its command.

@@ -184,6 +184,8 @@ pub enum Reason {
         remote: Option<RemoteName>,
         /// Whether it is checked out here.
         here: bool,
+        /// Another checkout that has it.
+        elsewhere: Option<PathBuf>,
     },
     /// The state is left to another runner for a while (CONTRACT 11.14).
     Preferred {

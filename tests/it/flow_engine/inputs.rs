@@ -283,4 +283,45 @@ fn what_a_person_writes_with_a_rejection_reaches_the_agent() {
     one.aynig_ok(["run", "--drain"]);
     let last = got(&one, "implement-3");
     assert!(last.trim_end().ends_with("- ask.response: there is none yet"), "an old comment is gone: {last}");
+    one.aynig_ok(["flow", "pause", &run.slug]);
+    one.aynig_ok(["flow", "resume", &run.slug, "--from", "write"]);
+    one.aynig_ok(["run", "--drain"]);
+    let last = got(&one, "implement-4");
+    assert!(last.trim_end().ends_with("- ask.response: there is none yet"), "nobody answered: {last}");
+}
+
+/// CONTRACT 20.4
+#[test]
+fn a_rejection_is_handed_over_without_earlier_approvals() {
+    let repo = Repo::new();
+    agent(&repo, "scripted", AGENT);
+    let steps = "  - id: write
+    opcode: RUN_AGENT
+    agent: scripted
+    prompt: Write.
+    inputs: [ask.response]
+    routes: {completed: ask, error: STOP}
+  - {id: ask, opcode: GATE, gate: result, required: 2, routes: {gate_approved: again, gate_rejected: write}}
+  - id: again
+    opcode: RUN_AGENT
+    agent: scripted
+    prompt: Write.
+    inputs: [ask.response]
+    routes: {completed: STOP, error: STOP}
+";
+    let run = start(&repo, &flow("write", steps));
+    let answer = |verb: &str, person: &str, comment: &str| {
+        repo.git(["config", "user.email", person]);
+        told(&repo.aynig_ok(["flow", verb, &run.slug, "--comment", comment]))
+    };
+    repo.aynig_ok(["run", "--drain"]);
+    answer("approve", "one@example.com", "Perfect.");
+    assert!(answer("approve", "one@example.com", "Or not.").contains("the comment is in no record"));
+    answer("reject", "two@example.com", "Shorter.");
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(got(&repo, "implement-2-ask.response"), "Shorter.\n");
+    answer("approve", "one@example.com", "Good.");
+    answer("approve", "two@example.com", "Very good.");
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(got(&repo, "implement-3-ask.response"), "Good.\n\nVery good.\n");
 }

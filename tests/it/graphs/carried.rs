@@ -191,6 +191,8 @@ echo done"#;
         2,
         "{prompts}"
     );
+    graph.ok(&["run", "complete", "RUN"]);
+    assert!(!graph.ok(&["show", "RUN"]).contains("reads next"), "nobody reads it any more");
     graph.assert_read_once(0);
     graph.ok(&["doctor", "RUN"]);
 }

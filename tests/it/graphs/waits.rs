@@ -104,7 +104,7 @@ fn an_answer_ends_the_wait() {
 /// CONTRACT 22.22
 #[test]
 fn a_node_that_waits_hears_that_the_other_one_failed() {
-    let graph = waiting("exit 3");
+    let graph = waiting("echo 'b has 3 unread items' >&2; exit 3");
     graph.drain();
     drain_later(&graph, "5");
     assert!(notices(&graph).is_empty(), "another try is left");

@@ -123,7 +123,7 @@ pub(super) fn show(shown: &Shown, directory: &str, outdated: &BTreeMap<Alias, St
             let words = format!("{}  waits: {}", node.alias, ui::sanitize(why));
             ui::answer(&format!("{}  {words}", styled(CALL, "         ")));
         }
-        for words in node.turn.iter().flat_map(|last| &last.unsaid) {
+        for words in node.turn.iter().flat_map(|last| &last.unsaid).filter(|_| !run.status.is_ended()) {
             let words = format!("{}  its agent reads next: {}", node.alias, ui::sanitize(words));
             ui::answer(&format!("{}  {words}", styled(CARE, "         ")));
         }

@@ -26,7 +26,7 @@ use aynig::ops::view::driven::DrivenView;
 use aynig::ops::view::standing::Standing;
 use aynig::runner::authority::Authority;
 use aynig::runner::options::{Options, Selection};
-use aynig::words::{NO_COMMIT, pluralize};
+use aynig::words::{NO_COMMIT, first_of, pluralize};
 
 use crate::cli::args::{Status, not_an_interval};
 use crate::cli::exit::Exit;
@@ -75,9 +75,7 @@ pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, Error> {
             ui::remark(&ui::sanitize(&words));
         }
         if !running.is_empty() {
-            let names = running.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-            let more = running.len().saturating_sub(MOST_NAMED);
-            let names = if more > 0 { format!("{names} and {more} more") } else { names };
+            let names = first_of(&running, MOST_NAMED);
             let words = format!("running: {names}: `aynig flow list`, `aynig orch run list`");
             ui::remark(&styled(FAINT, words));
         }

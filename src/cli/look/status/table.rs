@@ -466,25 +466,15 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_whose_command_has_ended_says_so() {
-        let kept = BranchView {
-            lease: lease(7),
-            why: Some("exit 0 without SET_STATE".into()),
-            ended: Some("noDeclaration"),
-            ..row("a", "working", "working")
-        };
-        assert_eq!(next_words(&kept), "host\u{fffd}: 7 s left (exit 0 without SET_STATE)");
-    }
-
-    #[test]
-    fn a_question_has_a_reason_only_if_there_is_one() {
+    fn a_reason_is_in_parentheses_if_there_is_one() {
+        let why = Some("exit 0 without SET_STATE".to_owned());
+        let ended =
+            BranchView { lease: lease(7), why, ended: Some("noDeclaration"), ..row("a", "", "working") };
+        assert_eq!(next_words(&ended), "host\u{fffd}: 7 s left (exit 0 without SET_STATE)");
         let waits = Some(WaitsView { whom: "ana".into(), age: 7, ..WaitsView::default() });
         let asked = BranchView { waits, ..row("a", "orch-idle", WAITS) };
         assert_eq!(next_words(&asked), "ana, for 7 s");
-        assert_eq!(
-            next_words(&BranchView { reason: Some("no answers".into()), ..asked }),
-            "ana, for 7 s (no answers)"
-        );
+        assert_eq!(next_words(&BranchView { reason: Some("none".into()), ..asked }), "ana, for 7 s (none)");
     }
 
     #[test]
