@@ -141,7 +141,7 @@ pub(crate) fn first_untaken(trigger: &Trailers, written: &Trailers) -> bool {
 /// The command lines that reasons name between backticks, each once: settings and remotes of git, and the call that shows and
 /// settles what was changed in a workspace.
 pub fn mends<'a>(reasons: impl Iterator<Item = &'a str>) -> Vec<String> {
-    const STARTS: [&str; 3] = ["git config ", "git remote add ", "aynig workspace snapshot "];
+    const STARTS: [&str; 3] = ["git config ", "git remote add ", "aynig workspace show "];
     let mut found: Vec<String> = Vec::new();
     for reason in reasons {
         // A reason that was cut may have a backtick without its end.
@@ -257,10 +257,10 @@ mod tests {
         let reasons = ["no `b`; `git config a K` or `git config b K`", "`git config a K`; `git config cut"];
         assert_eq!(mends(reasons.into_iter()), ["git config a K", "git config b K"]);
         let reasons = [
-            "hooks were changed; `aynig workspace snapshot 1/flow` shows how to undo it, and with `--accept` takes it",
+            "hooks were changed; `aynig workspace show 1/flow` shows how to undo it, `aynig workspace snapshot --accept 1/flow` takes it",
             "no remote has it: `git remote add NAME 'file:///x y'` adds it; `rm -rf x`, `git remote set-url a b`",
         ];
-        let expected = ["aynig workspace snapshot 1/flow", "git remote add NAME 'file:///x y'"];
+        let expected = ["aynig workspace show 1/flow", "git remote add NAME 'file:///x y'"];
         assert_eq!(mends(reasons.into_iter()), expected);
     }
 

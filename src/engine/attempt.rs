@@ -413,7 +413,9 @@ impl Engine<'_> {
         };
         let kept = if stays { None } else { self.keep_end(ledger, (flow, step), &conclusion, &files) };
         conclusion.commands.extend(paused(ledger, pause));
-        match (self.conclude(ledger, driver, flow, holder, &conclusion), kept) {
+        let concluded =
+            self.until_answered(driver, || self.conclude(ledger, driver, flow, holder, &conclusion));
+        match (concluded, kept) {
             (Err(refusal), Some(kept)) if refusal.why.is_of_remote() => {
                 Ok(Ended::Unable(self.still_kept(run, kept, &refusal)))
             }

@@ -120,7 +120,7 @@ impl Driver<'_> {
         let Some(remote) = self.remote() else { return self.known() };
         let because = |error: &dyn std::error::Error| {
             let refusal = Refusal::because(&format!("ask {remote} for {}", self.branch), error);
-            Refusal { why: Why::Remote, ..refusal }
+            Refusal { why: Why::Unanswered, ..refusal }
         };
         let branches = std::slice::from_ref(&self.branch);
         let asked = self.repo.ask_remote(remote, branches, PATIENCE).map_err(|error| because(&error))?;

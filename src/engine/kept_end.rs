@@ -5,10 +5,14 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::clock;
+use crate::contract::head::Head;
 use crate::contract::ids::CommitId;
+use crate::contract::lease::Liveness;
 use crate::flow::document::{Flow, Step};
 use crate::flow::due::{Due, INTERRUPTED, due, route, was_cut_off};
 use crate::fsutil;
@@ -65,7 +69,45 @@ pub(super) enum Fate {
     Stays(String),
 }
 
+/// The pauses between two tries to write an end, and what is left of a lease when the last one begins.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
+const LEFT: Duration = Duration::from_secs(5);
+
 impl Engine<'_> {
+    /// Writes the end of an attempt, again and again while the remote does not answer and the lease lasts, as a runner
+    /// does with the result of a command (CONTRACT 6.11): another host would carry the step out a second time.
+    pub(super) fn until_answered<T>(
+        &self,
+        driver: &Driver<'_>,
+        mut write: impl FnMut() -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let (mut pause, longest) = PAUSES;
+        let mut first = None;
+        loop {
+            match (write(), first.take()) {
+                (Ok(written), _) => return Ok(written),
+                (Err(refusal), before) if refusal.why == Why::Unanswered && self.may_wait(driver, pause) => {
+                    first = Some(before.unwrap_or(refusal));
+                }
+                // The push may have been taken without an answer: what is wrong since then may follow from that.
+                (Err(refusal), before) => return Err(before.unwrap_or(refusal)),
+            }
+            clock::pause(pause);
+            pause = longest.min(pause * 2);
+        }
+    }
+
+    /// Whether the lease of a driver, as it is known here, lasts for another try after a pause.
+    fn may_wait(&self, driver: &Driver<'_>, pause: Duration) -> bool {
+        let lease = driver.known().ok().flatten().and_then(|head| self.repo.commit(head).ok());
+        let end = clock::wall_seconds().saturating_add_unsigned((pause + LEFT).as_secs());
+        let lasts = lease.is_some_and(|stored| match Head::read(&stored.facts()) {
+            Head::Working(lease) => matches!(lease.liveness(end), Liveness::Live { .. }),
+            _ => false,
+        });
+        lasts && self.stop.cause().is_none()
+    }
+
     /// The file of the end that the flow of a run, or a node of it, left last.
     pub(super) fn kept_end(&self, run: RunId, name: &str) -> PathBuf {
         let directory = self.directory(run).path().to_path_buf();

@@ -217,7 +217,7 @@ impl From<Refusal> for Error {
             Why::Conflict => Kind::Conflict,
             Why::Failed | Why::SetBack => Kind::Failed,
             Why::Setup => Kind::Setup,
-            Why::Remote => Kind::Remote,
+            Why::Remote | Why::Unanswered => Kind::Remote,
         };
         Self { hints, rule, ..Self::new(kind, message) }
     }

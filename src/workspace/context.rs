@@ -372,10 +372,12 @@ impl Context {
     }
 }
 
-/// The command that shows what was changed, and takes it.
+/// The commands that show what was changed, and take it.
 pub fn settles(context: &Context) -> String {
-    let show = format!("aynig workspace snapshot {}", context.handle());
-    format!("`{show}` shows how to undo it, and with `--accept` takes it as it is")
+    let handle = context.handle();
+    format!(
+        "`aynig workspace show {handle}` shows how to undo it, `aynig workspace snapshot --accept {handle}` takes it as it is"
+    )
 }
 
 /// Whether `slug` is the beginning of the run's id.

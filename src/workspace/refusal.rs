@@ -1,5 +1,6 @@
 //! Why a request about a workspace was not fulfilled, in words for people.
 
+use crate::git::remote::RemoteError;
 use crate::ledger::LedgerError;
 use crate::model::decide::RefusalKind;
 use crate::words::error_chain;
@@ -17,8 +18,10 @@ pub enum Why {
     Failed,
     /// The environment is wrong.
     Setup,
-    /// The remote where a run is decided did not answer or did not take it.
+    /// The remote where a run is decided did not take it.
     Remote,
+    /// That remote did not answer.
+    Unanswered,
     /// That remote has set the ledger of a run back.
     SetBack,
 }
@@ -26,7 +29,7 @@ pub enum Why {
 impl Why {
     /// Whether the remote where a run is decided stands in the way, and nothing that was done here.
     pub(crate) fn is_of_remote(self) -> bool {
-        matches!(self, Self::Remote | Self::SetBack)
+        matches!(self, Self::Remote | Self::Unanswered | Self::SetBack)
     }
 }
 
@@ -83,6 +86,8 @@ impl From<LedgerError> for Refusal {
             | LedgerError::Shared { .. }
             | LedgerError::Leased { .. }
             | LedgerError::CheckedOut { .. } => Why::Conflict,
+            LedgerError::Unmoved { source, .. } if source.may_pass() => Why::Unanswered,
+            LedgerError::Remote(RemoteError::Unreachable { .. }) => Why::Unanswered,
             LedgerError::Unmoved { .. } | LedgerError::Remote(_) => Why::Remote,
             LedgerError::SetBack(_) | LedgerError::Planted(_) => Why::SetBack,
             LedgerError::Object(_)

@@ -9,6 +9,7 @@ use aynig::engine::Engine;
 use aynig::engine::lacking::Lack;
 use aynig::flow::document::Flow as Document;
 use aynig::git::Repo;
+use aynig::model::ids::Slug;
 use aynig::model::run::Replicate;
 use aynig::model::state::State;
 use aynig::ops::app::App;
@@ -19,6 +20,7 @@ use aynig::ops::flow_new::{Wanted, given, start as begin};
 use aynig::ops::flows;
 use aynig::ops::flows::view::show as view;
 use aynig::ops::runs;
+use aynig::ops::view::lease::gone_words_of;
 use aynig::words::{shell_quote, shows_rescued};
 
 use super::drive::{Driven, drive};
@@ -316,10 +318,18 @@ fn granted_words(
     }
     if granted.is_leased {
         ui::remark(&format!("run {slug} is {}", granted.status.word()));
-        ui::remark("a step is under way; its runner hears of this in seconds");
+        let words = driver_gone(repo, &before.run.slug)?;
+        let words = words.as_deref().unwrap_or("a step is under way; its runner hears of this in seconds");
+        ui::remark(&ui::sanitize(words));
         return Ok(Exit::Done);
     }
     stands(app, repo, run)
+}
+
+/// The words about the runner of a run's step, if it is known to be gone.
+fn driver_gone(repo: &Repo, slug: &Slug) -> Result<Option<String>, Error> {
+    let gone = gone_words_of(repo, &authority(repo, None)?, &flows::driver(repo, slug)?);
+    Ok(gone.map(|gone| format!("a step was under way; {gone}")))
 }
 
 /// The run that is meant, after its remote was asked.

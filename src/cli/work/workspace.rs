@@ -541,6 +541,23 @@ fn state(context: &Context, fault: Option<&str>) -> &'static str {
     }
 }
 
+/// What was changed outside of a worktree and nobody has settled, with what undoes it.
+fn unsettled(workspaces: &Workspaces<'_>, context: &Context) -> Vec<(&'static str, String)> {
+    let changes = workspaces.to_settle(context).unwrap_or_default();
+    let mut lines: Vec<String> = changes
+        .iter()
+        .map(|Change { thing, name, how, undo, .. }| {
+            format!("the {} {name} was {}; this undoes it: {undo}", thing.word(), how.word())
+        })
+        .collect();
+    lines.extend(workspaces.cut_off_words(context).ok().flatten().filter(|_| lines.is_empty()));
+    if !lines.is_empty() {
+        lines
+            .push(format!("`aynig workspace snapshot --accept {}` takes all as it is now", context.handle()));
+    }
+    lines.into_iter().map(|line| ("changed", line)).collect()
+}
+
 fn show(workspaces: &Workspaces<'_>, context: &Context, as_json: bool) -> Result<(), Error> {
     if as_json {
         return answer_json(workspaces, context, None);
@@ -566,7 +583,10 @@ fn show(workspaces: &Workspaces<'_>, context: &Context, as_json: bool) -> Result
     ];
     let published = [("published", &context.remote_branch), ("proposal", &context.pr_url)];
     let published = published.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
-    for (name, value) in rows.into_iter().chain(published).filter(|(_, value)| !value.is_empty()) {
+    let unsettled = unsettled(workspaces, context);
+    for (name, value) in
+        rows.into_iter().chain(published).chain(unsettled).filter(|(_, value)| !value.is_empty())
+    {
         ui::answer(&format!("{}  {}", styled(FAINT, format!("{name:10}")), ui::sanitize(&value)));
     }
     Ok(())

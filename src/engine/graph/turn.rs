@@ -172,6 +172,8 @@ impl Engine<'_> {
         let ended = ran.and_then(|ran| match ran {
             Ok(ran) => self.end_turn(work, of, (read, started, &began), (ran, &hand)),
             Err(why) => {
+                // Its program may have begun. What cannot be put back counts for the next turn.
+                self.workspaces.put_back_outside(&work.context, &work.outside)?.recorded?;
                 work.recorder.discard();
                 self.put_back(work.context, head_of(&began), &why)?;
                 self.end_work(run.id, name);
@@ -285,7 +287,8 @@ impl Engine<'_> {
         (place, began): (Context, &Context),
     ) -> Result<Ended, Refusal> {
         let (run, name) = (of.node.run_id, of.node.alias.as_str());
-        match (self.settle(ledger, (of.driver, Some(of.node.id), of.attempt), over), kept) {
+        let moved = (of.driver, Some(of.node.id), of.attempt);
+        match (self.until_answered(of.driver, || self.settle(ledger, moved, over)), kept) {
             (Err(refusal), Some(kept)) if refusal.why.is_of_remote() => {
                 Ok(Ended::Unable(self.still_kept_turn(of, kept, &refusal)))
             }

@@ -181,13 +181,16 @@ impl Repo {
     }
 
     /// Lets git pack the objects if there are many loose ones (`gc.auto`), unless the user turned that off
-    /// (`maintenance.auto`). It goes on in the background, unless `gc.autoDetach` is false.
+    /// (`maintenance.auto`). It goes on in the background, unless `gc.autoDetach` is false. It locks no ref: a git that is
+    /// killed would leave the lock, and nobody could prove whose it is.
     pub(crate) fn pack_if_many(&self) -> Result<(), ProcessError> {
         if self.gix.config_snapshot().boolean("maintenance.auto") == Some(false) {
             return Ok(());
         }
         // All calls of ours turn this off; here the user's limit counts, else git's default.
         let limit = format!("gc.auto={}", self.config("gc.auto").as_deref().unwrap_or("6700"));
-        Git::shared(self.common_dir()).args(["-c", &limit, "gc", "--auto", "--quiet"]).run().map(drop)
+        let objects = ["gc.packRefs=false", "gc.reflogExpire=never", "gc.reflogExpireUnreachable=never"];
+        let settings = objects.into_iter().chain([limit.as_str()]).flat_map(|setting| ["-c", setting]);
+        Git::shared(self.common_dir()).args(settings).args(["gc", "--auto", "--quiet"]).run().map(drop)
     }
 }

@@ -137,7 +137,7 @@ impl Target {
         let message =
             format!("{} is leased to {holder} for another {left}; nothing was changed", self.branch);
         let error = Error::new(Kind::Conflict, message).hint(self.look_hint(authority));
-        if let Some(gone) = gone_words(repo, authority, lease).filter(|_| kind == Holder::Gone) {
+        if let Some(gone) = gone_words(repo, authority.source(), lease).filter(|_| kind == Holder::Gone) {
             return Err(error
                 .hint(gone)
                 .hint("`--force` sets the state at once; the next `aynig run` then saves the work"));

@@ -504,6 +504,7 @@ fn stands(
         driver: row.map(|row| Driver {
             kind: row.label(),
             lease: row.lease.as_ref().map(|lease| (lease.runner.as_str(), lease.expires_at)),
+            gone: row.lease.as_ref().and_then(|lease| lease.gone.as_deref()),
             unable: &row.unable,
             untaken: row.is_untaken(),
             not_before: row.not_before,

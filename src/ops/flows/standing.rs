@@ -127,6 +127,8 @@ pub(super) struct Driver<'a> {
     pub(super) kind: &'a str,
     /// The holder of its lease, and the end of that, in seconds since the epoch.
     pub(super) lease: Option<(&'a str, i64)>,
+    /// The words about that runner, if it is known to be gone before the end of the lease.
+    pub(super) gone: Option<&'a str>,
     /// Hosts that handed the step back.
     pub(super) unable: &'a [Unable],
     /// Whether no host has taken the step.
@@ -260,6 +262,10 @@ impl Facts<'_> {
         };
         let unable = driver.unable.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         match (driver.kind, driver.lease) {
+            ("working", Some((runner, _))) if let Some(gone) = driver.gone => {
+                let words = format!("{runner} worked on {step}: {gone}");
+                Standing { place: Place::Due, words, next: vec!["aynig run".to_owned()] }
+            }
             ("working", Some((runner, until))) => {
                 let until = clock::format_utc(until);
                 let words =

@@ -93,7 +93,9 @@ impl Known {
                 }
                 let Ok(commit) = repo.commit(head) else { continue };
                 match Head::read(&commit.facts()) {
-                    lease if is_live(&lease, now) => drop(found.insert((state.run.id, node.id))),
+                    Head::Working(lease) if is_live(&lease, now) => {
+                        found.insert((state.run.id, node.id));
+                    }
                     Head::Working(_) => {}
                     Head::Ready(_) | Head::Invalid(_) | Head::Unmanaged => drop(resting.insert(head)),
                 }

@@ -10,11 +10,12 @@ use bstr::ByteSlice;
 use crate::clock;
 use crate::contract::head::{Event, Head};
 use crate::contract::ids::{BranchName, CommitId};
-use crate::contract::lease::Liveness;
+use crate::contract::lease::{Lease, Liveness};
 use crate::contract::parking::NOT_BEFORE_KEY;
 use crate::contract::unable::unable;
 use crate::engine::driver::{Driver, TURN};
 use crate::engine::graph::operate::said;
+use crate::engine::remote_of;
 use crate::git::Repo;
 use crate::ledger::Place;
 use crate::model::ids::NodeId;
@@ -22,6 +23,7 @@ use crate::model::node::NodeStatus;
 use crate::model::run::RunKind;
 use crate::model::state::State;
 use crate::ops::settings;
+use crate::ops::view::lease::gone_words;
 
 /// Sets the status of nodes whose drivers are leased, and returns what the drivers of others wait for, in words.
 pub(in crate::ops) fn overlay(repo: &Repo, state: &mut State) -> BTreeMap<NodeId, String> {
@@ -37,7 +39,11 @@ pub(in crate::ops) fn overlay(repo: &Repo, state: &mut State) -> BTreeMap<NodeId
         let Some(head) = branch.ok().and_then(|branch| known(repo, &place, &branch)) else { continue };
         let Ok(commit) = repo.commit(head) else { continue };
         match Head::read(&commit.facts()) {
-            head if is_live(&head, now) => node.status = while_leased(node.status),
+            Head::Working(lease) if is_live(&lease, now) => match gone_words(repo, remote_of(&place), &lease)
+            {
+                Some(gone) => drop(words.insert(node.id, gone)),
+                None => node.status = while_leased(node.status),
+            },
             Head::Ready(event) if event.state.as_str() == TURN && node.inbox_count > 0 => {
                 let why = waits(&event).filter(|_| !state.run.status.is_ended());
                 // The summary is shown beside it.
@@ -67,12 +73,15 @@ pub(in crate::ops) fn is_at_work(repo: &Repo, state: &State, name: &str) -> bool
     let branch = Driver::branch_of(&settings.run_prefix, &state.run.slug, name);
     let head = branch.ok().and_then(|branch| known(repo, &place, &branch));
     let commit = head.and_then(|head| repo.commit(head).ok());
-    commit.is_some_and(|commit| is_live(&Head::read(&commit.facts()), clock::wall_seconds()))
+    let now = clock::wall_seconds();
+    commit.is_some_and(
+        |commit| matches!(Head::read(&commit.facts()), Head::Working(lease) if is_live(&lease, now)),
+    )
 }
 
-/// Whether the newest commit of a driver is a lease that has not expired.
-pub(super) fn is_live(head: &Head, now: i64) -> bool {
-    matches!(head, Head::Working(lease) if matches!(lease.liveness(now), Liveness::Live { .. }))
+/// Whether a lease has not expired.
+pub(super) fn is_live(lease: &Lease, now: i64) -> bool {
+    matches!(lease.liveness(now), Liveness::Live { .. })
 }
 
 fn known(repo: &Repo, place: &Place, branch: &BranchName) -> Option<CommitId> {

@@ -2,7 +2,7 @@
 
 use crate::clock;
 use crate::contract::head::Head;
-use crate::contract::ids::BranchName;
+use crate::contract::ids::{BranchName, RemoteName};
 use crate::contract::kept::Kept;
 use crate::contract::lease::{Lease, Liveness};
 use crate::git::Repo;
@@ -25,13 +25,13 @@ pub fn runner_words(lease: &Lease) -> String {
 }
 
 /// The words about a live lease whose runner on this host is known to be gone.
-pub fn gone_words(repo: &Repo, authority: &Authority, lease: &Lease) -> Option<String> {
+pub fn gone_words(repo: &Repo, remote: Option<&RemoteName>, lease: &Lease) -> Option<String> {
     let is_live = matches!(lease.liveness(clock::wall_seconds()), Liveness::Live { .. });
     let attempt = lease.attempt().filter(|_| is_live && Kept::of(&lease.message).is_none())?;
     if !repo.is_left_behind(attempt) {
         return None;
     }
-    let skew = match authority.source() {
+    let skew = match remote {
         None => 0,
         Some(_) => settings::judging(repo).ok()?.skew_seconds,
     };
@@ -51,5 +51,5 @@ pub fn gone_words_of(repo: &Repo, authority: &Authority, branch: &BranchName) ->
         Head::Unmanaged | Head::Invalid(_) => lease_below(repo, branch, head)?,
         Head::Ready(_) => return None,
     };
-    gone_words(repo, authority, &lease)
+    gone_words(repo, authority.source(), &lease)
 }

@@ -167,7 +167,7 @@ fn under_lease(
     let found = if lease.over { Found::default() } else { asked(&lease.lease) };
     leased(row, &lease.lease, lease.seen);
     if let Some(view) = &mut row.lease {
-        view.gone = gone_words(repo, authority, &lease.lease);
+        view.gone = gone_words(repo, authority.source(), &lease.lease);
     }
     row.asked = branch.head.and_then(|head| request(repo, &branch.name, head));
     if lease.over {

@@ -137,6 +137,22 @@ fn a_step_that_is_killed_before_the_hub_answers_is_not_carried_out_again() {
 
 /// CONTRACT 20.42
 #[test]
+fn a_hub_that_is_away_for_a_moment_gets_the_end_from_the_same_attempt() {
+    let field = Field::new("exit 1");
+    let host = &field.hosts[0];
+    let hub = hub_of(&field);
+    once(host, &format!("mv {hub} {hub}.away"));
+    let run = start(host, &one());
+    let runner = host.aynig_start(["run", "--drain"]);
+    wait_until("the end to be kept", || run.directory.join("end").exists());
+    std::fs::rename(format!("{hub}.away"), &hub).expect("it is back");
+    let output = runner.finish();
+    assert_recorded(host, &run, &told(&output));
+    assert!(!told(&output).contains("handed back"), "{}", told(&output));
+}
+
+/// CONTRACT 20.42
+#[test]
 fn a_hub_that_is_away_until_the_lease_ends_gets_the_end_later() {
     for other_was_first in [false, true] {
         let field = Field::new("exit 1");

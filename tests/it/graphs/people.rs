@@ -439,3 +439,34 @@ fn the_driver_of_a_node_is_not_taken_out_of_its_run_by_hand() {
     graph.drain();
     graph.assert_read_once(0);
 }
+
+/// CONTRACT 20.33
+#[test]
+fn a_setting_of_a_person_is_not_that_of_a_turn_whose_program_was_missing() {
+    let graph = Graph::new("echo done", &["a", "b"]);
+    graph.repo.git(["config", "aynig.provider.gone.kind", "custom"]);
+    graph.repo.git(["config", "aynig.provider.gone.command", "/nowhere/gone"]);
+    graph.ok(&["node", "set", "RUN", "a", "--provider", "gone"]);
+    graph.ok(&["chat", "RUN", "a", "Do it."]);
+    graph.drain();
+    assert!(graph.turns().is_empty());
+    graph.repo.git(["config", "aynig.notifySeconds", "7"]);
+    graph.ok(&["chat", "RUN", "b", "Do it."]);
+    let said = graph.drain();
+    assert_eq!(graph.turns(), ["b completed"], "{said}");
+}
+
+/// CONTRACT 20.8
+#[test]
+fn a_turn_whose_runner_was_killed_is_shown_as_such() {
+    let graph = Graph::new(WAITS, &["a"]);
+    graph.ok(&["chat", "RUN", "a", "Write it."]);
+    let mut runner = live(&graph.repo);
+    assert!(graph.ok(&["show", "RUN"]).contains("a  running"));
+    runner.kill().expect("it runs");
+    runner.wait().expect("it ends");
+    graph.repo.deserted();
+    let shown = graph.ok(&["show", "RUN"]);
+    assert!(shown.contains("a  waits: its runner on this host is gone; the lease ends at "), "{shown}");
+    assert!(!shown.contains("running  1"), "{shown}");
+}

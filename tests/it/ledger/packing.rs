@@ -114,5 +114,7 @@ fn git_packs_what_operations_left() {
     // The same process goes on.
     assert_eq!(write(&["00000002", "01000003"]), 8);
     assert_eq!(packs().as_deref(), Some("packs: 1"));
+    // A git that is killed while it packs refs or expires reflogs would leave its locks.
+    assert!(repo.path.join(".git/refs/heads/main").exists() && !repo.path.join(".git/packed-refs").exists());
     repo.git(["fsck", "--strict", "--no-dangling"]);
 }
