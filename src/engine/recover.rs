@@ -160,7 +160,12 @@ impl Engine<'_> {
         is_last: bool,
         (lived, lost): (Duration, String),
     ) -> Result<Vec<Command>, Refusal> {
-        let why = if is_last { "its attempt was cut off, and no retry is left" } else { CUT_OFF };
+        let slug = &ledger.tip().state.run.slug;
+        let why = if is_last {
+            format!("{CUT_OFF}, and no retry is left")
+        } else {
+            format!("{CUT_OFF}, so the step is tried again; `aynig flow log {slug}` names what was saved")
+        };
         let noted = self.noted(&ledger.tip().state.run, FLOW)?.map(|(_, words)| format!("; {words}"));
         let why = &format!("{why}{}", noted.unwrap_or_default());
         let (number, started) = (ledger.tip().state.run.counts.steps + 1, ago(lived)?);

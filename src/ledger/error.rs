@@ -9,6 +9,7 @@ use crate::git::worktrees::error::WorktreeError;
 use crate::git::{CommitError, RefError, Unmoved};
 use crate::model::decide::{Refusal, RefusalKind};
 use crate::model::ids::{OpId, RunId, Slug};
+use crate::words::shell_quote;
 
 /// What is wrong with a commit that a program of a step wrote.
 pub(crate) const BY_A_STEP: &str = "a step wrote it by itself";
@@ -253,6 +254,10 @@ impl LedgerError {
             return Some(
                 "`aynig doctor` tries whether it takes refs of runs, and names the setting if not".to_owned(),
             );
+        }
+        if let Self::Unmoved { remote, .. } | Self::Remote(RemoteError::Unreachable { remote, .. }) = self {
+            let remote = shell_quote(remote.as_str());
+            return Some(format!("`git ls-remote {remote}` shows whether it can be reached"));
         }
         if let Self::Refused(Refusal::Ended(_, slug)) = self {
             return Some(format!("`aynig orch run resume {slug}` resumes it"));

@@ -11,7 +11,7 @@ use crate::runner::authority::Authority;
 use crate::runner::options::is_glob;
 use crate::words::shell_quote;
 
-use super::error::Error;
+use super::error::{Error, Kind};
 use super::missing::{Purpose, missing};
 use super::outer::OuterCommand;
 use super::settings::branch_globs;
@@ -77,6 +77,24 @@ pub fn existing_head(repo: &Repo, authority: &Authority, branch: &BranchName) ->
     match head_of(repo, authority, branch)? {
         Some(head) => Ok(head),
         None => Err(missing(repo, authority, branch, Purpose::Read)),
+    }
+}
+
+/// Returns the HEAD of a branch, as last fetched if the remote does not answer: `warn` gets the reason.
+pub fn known_head(
+    repo: &Repo,
+    authority: &Authority,
+    branch: &BranchName,
+    warn: impl FnOnce(&str),
+) -> Result<Option<CommitId>, Error> {
+    let asked = head_of(repo, authority, branch);
+    let (Err(error), Some(remote)) = (&asked, authority.source()) else { return asked };
+    match repo.fetched_head(remote, branch) {
+        Ok(Some(known)) if error.kind == Kind::Remote => {
+            warn(&format!("{}; {branch} is shown as last fetched", error.message));
+            Ok(Some(known))
+        }
+        Ok(_) | Err(_) => asked,
     }
 }
 

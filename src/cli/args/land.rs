@@ -49,7 +49,8 @@ pub(crate) struct Land {
     #[arg(long)]
     pub(crate) accept_unsigned: bool,
 
-    /// Land although the run has not ended, ended without success, or a step broke its policy
+    /// Land although the run has not ended, ended without success, or a step broke its policy. A run at a gate lands without
+    /// it, and a warning names the open answer
     #[arg(long)]
     pub(crate) unsuccessful: bool,
 

@@ -78,15 +78,19 @@ pub(crate) fn run(app: &App, arguments: &Logs) -> Result<Exit, Error> {
 /// The newest attempt on the branch that is named or checked out, or at or before the commit that is named.
 fn by_name(repo: &Repo, arguments: &Logs) -> Result<Found, Error> {
     let authority = signals::authority(repo, arguments.remote.as_ref())?;
-    if let Some(text) = &arguments.commit
-        && arguments.remote.is_none()
-        && !target::exists(repo, &authority, text)?
-    {
+    let known = |branch: &BranchName| target::known_head(repo, &authority, branch, ui::warn);
+    let commit = arguments.commit.as_ref().filter(|_| arguments.remote.is_none());
+    let as_branch = commit.and_then(|text| BranchName::new(text.as_str()).ok());
+    let mut head = as_branch.as_ref().map(known).transpose()?.flatten();
+    if let (Some(text), None) = (commit, head) {
         return by_commit(repo, &authority, text);
     }
     let named = arguments.commit.as_deref().map(OsStr::new).or(arguments.branch.as_deref());
     let branch = target::branch(repo, &authority, named)?;
-    let head = target::existing_head(repo, &authority, &branch)?;
+    if head.is_none() {
+        head = known(&branch)?;
+    }
+    let head = head.ok_or_else(|| missing::missing(repo, &authority, &branch, missing::Purpose::Read))?;
     let found = newest(repo, head, Some(&branch)).ok_or_else(|| {
         Error::failed(format!("no attempt was ever made on {branch}: there is no lease in its history")).hint(
             format!("`aynig status{}` says what would be run", missing::options(repo, &authority, &branch)),

@@ -219,6 +219,11 @@ pub fn show(
     let row = driver_row(repo, process, place, &branch)?;
     let mut shown = view(repo, tip, &directory, (branch.to_string(), row), is_alone);
     shown.unasked = unasked(repo, process, &tip.state);
+    let snapshot = format!("aynig workspace snapshot {}", tip.state.run.slug);
+    if shown.unasked.as_ref().is_some_and(|words| words.contains(&snapshot)) {
+        // An approval without it is refused.
+        shown.next.insert(0, snapshot);
+    }
     shown.outdated = workspace::outdated(repo, process, &tip.state).into_values().next();
     Ok(shown)
 }

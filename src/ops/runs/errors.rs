@@ -31,12 +31,11 @@ impl From<LedgerError> for Error {
             | LedgerError::Shared { .. }
             | LedgerError::Leased { .. }
             | LedgerError::CheckedOut { .. } => new(Kind::Conflict),
-            LedgerError::Unmoved { remote, .. } => {
+            LedgerError::Unmoved { .. } => {
                 let new = error.mends().into_iter().fold(new(Kind::Remote), Self::hint);
                 Self { maybe_applied: true, ..new }
-                    .hint(format!("`git ls-remote {remote}` shows whether it can be reached"))
             }
-            LedgerError::Remote(_) => new(Kind::Remote),
+            LedgerError::Remote(_) => error.mends().into_iter().fold(new(Kind::Remote), Self::hint),
             LedgerError::Object(_)
             | LedgerError::Ref(_)
             | LedgerError::Unsaved { .. }

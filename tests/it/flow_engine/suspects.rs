@@ -121,7 +121,7 @@ fn no_step_of_any_run_begins_with_what_a_cut_off_step_changed() {
         let recovered = later(&repo, &first);
         let words = later(&repo, &second);
         assert!(!began(), "{hide}: {recovered} {words}");
-        let settle = format!("aynig workspace snapshot {}/flow", first.slug);
+        let settle = format!("aynig workspace show {}/flow", first.slug);
         assert!(words.contains("is not put back") && words.contains(&settle), "{hide}: {recovered} {words}");
         if is_accepted {
             repo.aynig_ok(["workspace", "snapshot", "--accept", &first.slug]);
