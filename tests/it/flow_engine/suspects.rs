@@ -198,9 +198,11 @@ fn a_setting_that_a_person_changes_after_a_runner_died_is_taken_by_name() {
     repo.git(["config", "aynig.validator.lint", "make lint"]);
     let file = repo.path.join(".git/flow.yaml");
     let begin = || repo.aynig(["flow", "start", file.to_str().expect("UTF-8"), "--base", "main"]);
-    let show = format!("`aynig workspace snapshot {}/flow`", first.slug);
+    let show = format!("`aynig workspace show {}/flow`", first.slug);
     assert_refused(&begin(), 3, &["aynig.validator.lint", "may have been cut off", &show]);
-    let words = told(&repo.aynig_ok(["workspace", "snapshot", &first.slug]));
+    let before = repo.head(&format!("work/{}/flow", first.slug));
+    let words = told(&repo.aynig_ok(["workspace", "show", &first.slug]));
+    assert_eq!(repo.head(&format!("work/{}/flow", first.slug)), before, "a look commits nothing");
     let takes = format!("`aynig workspace snapshot --accept {}/flow`", first.slug);
     assert!(words.contains("aynig.validator.lint") && words.contains(&takes), "{words}");
     repo.aynig_ok(["workspace", "snapshot", "--accept", &first.slug]);
