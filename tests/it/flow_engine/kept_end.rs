@@ -1,6 +1,7 @@
 //! Ends of steps that the hub did not take: they are recorded later, and no agent runs a second time.
 
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 
 use nix::sys::signal::Signal;
 
@@ -141,10 +142,20 @@ fn a_hub_that_is_away_for_a_moment_gets_the_end_from_the_same_attempt() {
     let field = Field::new("exit 1");
     let host = &field.hosts[0];
     let hub = hub_of(&field);
-    once(host, &format!("mv {hub} {hub}.away"));
+    once(host, &format!("mv {hub} {hub}.away; echo 'the hub is away' >>\"$common/trace\""));
     let run = start(host, &one());
-    let runner = host.aynig_start(["run", "--drain"]);
-    wait_until("the end to be kept", || run.directory.join("end").exists());
+    let trace = host.path.join(".git/trace");
+    let mut command = host.aynig_command();
+    command.args(["run", "--drain"]).env("GIT_TRACE", &trace).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let runner = Running::start(&mut command);
+    // A push has failed, and another one was begun.
+    let pushes = || {
+        let text = std::fs::read_to_string(&trace).unwrap_or_default();
+        let after =
+            text.split_once("the hub is away").map(|(_, after)| after.matches("built-in: git push").count());
+        after.unwrap_or_default()
+    };
+    wait_until("the hub to be missed", || pushes() > 1);
     std::fs::rename(format!("{hub}.away"), &hub).expect("it is back");
     let output = runner.finish();
     assert_recorded(host, &run, &told(&output));
