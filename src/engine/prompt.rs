@@ -195,8 +195,8 @@ impl Engine<'_> {
     }
 }
 
-/// What people wrote when they approved a gate, or rejected it. A rejection stands alone, and an end without an answer has
-/// the words of no person.
+/// The comments of the people who approved a gate, or the comment of its rejection alone. `None` if there is no comment, or
+/// if the gate ended without an answer.
 fn commented(state: &State, number: u64) -> Option<Vec<u8>> {
     let asked = request(state, number)?;
     let given = asked.resolution.as_ref()?;

@@ -193,11 +193,7 @@ pub fn parked(
 
 /// Returns why a branch that would be run is not, if it has reached a bound (CONTRACT 11.16 to 11.19).
 pub fn bound(repo: &Repo, authority: &Authority, process: &Process, branch: &BranchName) -> Option<String> {
-    let options = options_for(repo, process, branch)?;
-    let now = clock::wall_seconds();
-    let survey = survey(&Question { repo, authority, options: &options, now, notes: false }).ok()?;
-    let found = survey.branches.iter().find(|found| found.name == *branch)?;
-    match &found.verdict {
+    match &judged(repo, authority, process, branch)?.verdict {
         Verdict::Bounded { bound, .. } => Some(bounded(branch, authority.source(), bound)),
         _ => None,
     }
@@ -216,11 +212,7 @@ pub fn unnamed_default(
     if is_own || repo.default_branch(authority.source()).as_ref() != Some(branch) {
         return None;
     }
-    let options = options_for(repo, process, branch)?;
-    let now = clock::wall_seconds();
-    let survey = survey(&Question { repo, authority, options: &options, now, notes: false }).ok()?;
-    let found = survey.branches.iter().find(|found| found.name == *branch)?;
-    match &found.verdict {
+    match &judged(repo, authority, process, branch)?.verdict {
         Verdict::Waiting { reason: reason @ Reason::DefaultBranch { .. }, .. } => Some(reason.to_string()),
         Verdict::Parked { trouble: Some(reason @ Reason::DefaultBranch { .. }), .. } => {
             Some(reason.to_string())
@@ -229,11 +221,13 @@ pub fn unnamed_default(
     }
 }
 
-/// The options that judge one branch.
-fn options_for(repo: &Repo, process: &Process, branch: &BranchName) -> Option<Options> {
+/// Judges one branch as a plain `aynig run` here would.
+fn judged(repo: &Repo, authority: &Authority, process: &Process, branch: &BranchName) -> Option<Branch> {
     let mut options = survey_options(repo, process, None).ok()?;
     options.selection.globs = settings::branch_globs(&[branch.to_string()]).ok()?;
-    Some(options)
+    let now = clock::wall_seconds();
+    let survey = survey(&Question { repo, authority, options: &options, now, notes: false }).ok()?;
+    survey.branches.into_iter().find(|found| found.name == *branch)
 }
 
 /// Returns the advice for a branch whose waiting state is covered by commits without a state.

@@ -195,7 +195,7 @@ impl Workspaces<'_> {
                 .put_aside(held, &aside)
                 .map_err(|why| Refusal::new(Why::Setup, format!("could not {due}: {why}")))?;
             let keep = held.context.pending.as_ref().and_then(|pending| pending.keep.clone());
-            // Somebody may have removed the directory.
+            // The directory may be gone.
             if let Some(why) = keep.filter(|_| aside.symlink_metadata().is_ok()) {
                 told.push(format!("the old worktree stays at {}: {why}", aside.display()));
             } else if aside.symlink_metadata().is_ok() {

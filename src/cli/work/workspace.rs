@@ -541,19 +541,18 @@ fn state(context: &Context, fault: Option<&str>) -> &'static str {
     }
 }
 
-/// What was changed outside of a worktree and nobody has settled, with what undoes it.
+/// The changes outside of a worktree that are neither put back nor accepted, with the commands that settle them.
 fn unsettled(workspaces: &Workspaces<'_>, context: &Context) -> Vec<(&'static str, String)> {
     let changes = workspaces.to_settle(context).unwrap_or_default();
-    let mut lines: Vec<String> = changes
-        .iter()
-        .map(|Change { thing, name, how, undo, .. }| {
-            format!("the {} {name} was {}; this undoes it: {undo}", thing.word(), how.word())
-        })
-        .collect();
-    lines.extend(workspaces.cut_off_words(context).ok().flatten().filter(|_| lines.is_empty()));
-    if !lines.is_empty() {
-        lines
-            .push(format!("`aynig workspace snapshot --accept {}` takes all as it is now", context.handle()));
+    let undone = changes.iter().map(|Change { thing, name, how, undo, .. }| {
+        format!("the {} {name} was {}; this undoes it: {undo}", thing.word(), how.word())
+    });
+    let mut lines: Vec<String> = undone.collect();
+    if lines.is_empty() {
+        lines.extend(workspaces.cut_off_words(context).ok().flatten());
+    } else {
+        let accept = format!("aynig workspace snapshot --accept {}", context.handle());
+        lines.push(format!("`{accept}` takes all as it is now"));
     }
     lines.into_iter().map(|line| ("changed", line)).collect()
 }

@@ -351,7 +351,7 @@ pub(super) fn next_of(state: &State, id: NodeId, at: Timestamp, pauses: &[Durati
     }
 }
 
-/// Why the last turn of a node failed, to go behind other words.
+/// The reason of a node's last turn, if that failed, as the end of a sentence.
 fn failure(state: &State, id: NodeId) -> String {
     let failed =
         |node: &&Node| node.turn.as_ref().is_some_and(|last| last.status == TurnStatus::Failed.word());
@@ -359,7 +359,7 @@ fn failure(state: &State, id: NodeId) -> String {
     node.map(|node| format!(": {}", said(&node.summary))).unwrap_or_default()
 }
 
-/// What the agent of a node does not know yet about its last turn, to go behind other words.
+/// The unread notes for the agent of a node about its last turn, as the end of a sentence.
 fn unsaid(state: &State, id: NodeId) -> String {
     let unsaid = state.nodes.get(&id).and_then(|node| Some(&node.turn.as_ref()?.unsaid));
     let words = unsaid.map(|unsaid| unsaid.join("; ")).filter(|words| !words.is_empty());

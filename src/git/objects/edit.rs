@@ -181,8 +181,8 @@ impl Repo {
     }
 
     /// Lets git pack the objects if there are many loose ones (`gc.auto`), unless the user turned that off
-    /// (`maintenance.auto`). It goes on in the background, unless `gc.autoDetach` is false. It locks no ref: a git that is
-    /// killed would leave the lock, and nobody could prove whose it is.
+    /// (`maintenance.auto`). It continues in the background, unless `gc.autoDetach` is false. It locks no ref: a killed git
+    /// would leave the lock, without a proof of its owner.
     pub(crate) fn pack_if_many(&self) -> Result<(), ProcessError> {
         if self.gix.config_snapshot().boolean("maintenance.auto") == Some(false) {
             return Ok(());

@@ -327,7 +327,6 @@ fn unborn(repo: &Repo, branch: &BranchName) -> bool {
     repo.branches().is_ok_and(|tips| tips.iter().all(|tip| tip.branch != *branch))
 }
 
-/// Whether a checkout is on `branch`, or on a local branch that follows it on the remote.
 /// Whether a checkout has the files of its branch at a remote, so that its index says what is to change there.
 fn is_on_top(repo: &Repo, authority: &Authority, here: &Workplace, head: &Stored) -> bool {
     // Without a remote the checkout is on the branch itself.
@@ -354,6 +353,7 @@ fn stale(branch: &BranchName, head: CommitId, authority: &Authority) -> Error {
         .hint(format!("or name the branch, {}: then what is staged here is left out", shell_quote(branch)))
 }
 
+/// Whether a checkout is on `branch`, or on a local branch that follows it on the remote.
 fn follows(repo: &Repo, authority: &Authority, here: &Checkout, branch: &BranchName) -> bool {
     match (&here.branch, authority.source()) {
         (None, _) => false,

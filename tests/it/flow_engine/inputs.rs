@@ -258,20 +258,23 @@ fn a_file_that_only_the_checkout_has_is_pointed_out() {
     }
 }
 
+/// An agent step that gets the comment at the gate `ask`.
+fn writer(id: &str, next: &str) -> String {
+    format!(
+        "  - {{id: {id}, opcode: RUN_AGENT, agent: scripted, prompt: Write., inputs: [ask.response], \
+         routes: {{completed: {next}, error: STOP}}}}\n"
+    )
+}
+
 /// CONTRACT 20.4
 #[test]
 fn what_a_person_writes_with_a_rejection_reaches_the_agent() {
     let hub = Repo::new();
     let (one, other) = (clone(&hub, "one@example.com"), clone(&hub, "other@example.com"));
     agent(&one, "scripted", AGENT);
-    let steps = "  - id: write
-    opcode: RUN_AGENT
-    agent: scripted
-    prompt: Write.
-    inputs: [ask.response]
-    routes: {completed: ask, error: STOP}
-  - {id: ask, opcode: GATE, gate: result, routes: {gate_approved: STOP, gate_rejected: write}}
-";
+    let ask =
+        "  - {id: ask, opcode: GATE, gate: result, routes: {gate_approved: STOP, gate_rejected: write}}\n";
+    let steps = &(writer("write", "ask") + ask);
     let run = start(&one, &flow("write", steps));
     one.aynig_ok(["run", "--drain"]);
     let first = got(&one, "implement-1");
@@ -295,20 +298,8 @@ fn what_a_person_writes_with_a_rejection_reaches_the_agent() {
 fn a_rejection_is_handed_over_without_earlier_approvals() {
     let repo = Repo::new();
     agent(&repo, "scripted", AGENT);
-    let steps = "  - id: write
-    opcode: RUN_AGENT
-    agent: scripted
-    prompt: Write.
-    inputs: [ask.response]
-    routes: {completed: ask, error: STOP}
-  - {id: ask, opcode: GATE, gate: result, required: 2, routes: {gate_approved: again, gate_rejected: write}}
-  - id: again
-    opcode: RUN_AGENT
-    agent: scripted
-    prompt: Write.
-    inputs: [ask.response]
-    routes: {completed: STOP, error: STOP}
-";
+    let ask = "  - {id: ask, opcode: GATE, gate: result, required: 2, routes: {gate_approved: again, gate_rejected: write}}\n";
+    let steps = &(writer("write", "ask") + ask + &writer("again", "STOP"));
     let run = start(&repo, &flow("write", steps));
     let answer = |verb: &str, person: &str, comment: &str| {
         repo.git(["config", "user.email", person]);
