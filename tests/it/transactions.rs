@@ -130,6 +130,52 @@ fn packed_refs_are_deleted_too() {
 
 /// CONTRACT 5.28
 #[test]
+fn directories_go_with_their_last_ref() {
+    let repo = Repo::new();
+    for name in ["run/x/a", "run/y/a", "top"] {
+        repo.git(["branch", name]);
+    }
+    // This packs the refs, and leaves the directories.
+    repo.git(["gc", "--quiet"]);
+    repo.git(["branch", "run/x/b"]);
+    let directory = |name: &str| repo.path.join(".git/refs/heads").join(name);
+    let here = store(&repo).handle();
+    let delete = |names: &[&str]| {
+        let gone = |name: &&str| change(&repo, &format!("refs/heads/{name}"), Some("main"), None);
+        let gone: Vec<RefChange> = names.iter().map(gone).collect();
+        assert_eq!(here.swap_together(&gone, "test").expect("it can"), Together::Won);
+    };
+    delete(&["run/x/a", "top"]);
+    assert_eq!([directory("run/x"), directory("run/y")].map(|path| path.is_dir()), [true, true]);
+    delete(&["run/x/b", "run/y/a"]);
+    assert_eq!([directory("run"), directory("")].map(|path| path.is_dir()), [false, true]);
+}
+
+/// CONTRACT 5.28
+#[test]
+fn a_directory_that_goes_and_comes_is_in_nobodys_way() {
+    let repo = Repo::new();
+    let store = store(&repo);
+    let turn = |name: &str| {
+        let here = store.handle();
+        for _ in 0..300 {
+            for (from, to) in [(None, Some("main")), (Some("main"), None)] {
+                let moved = here.swap_together(&[change(&repo, name, from, to)], "test");
+                assert_eq!(moved.expect("it can"), Together::Won);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for name in ["refs/heads/run/x/a", "refs/heads/run/x/b", "refs/heads/run/y/z/c"] {
+            scope.spawn(move || turn(name));
+        }
+    });
+    assert_eq!(names(&repo), ["refs/heads/main"]);
+    assert!(!repo.path.join(".git/refs/heads/run").exists());
+}
+
+/// CONTRACT 5.28
+#[test]
 fn of_many_transactions_with_a_ref_in_common_one_wins() {
     let repo = Repo::new();
     repo.git(["commit", "--quiet", "--allow-empty", "-m", "new"]);

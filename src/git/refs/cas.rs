@@ -28,13 +28,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bstr::{BStr, BString, ByteSlice};
-use gix::refs::transaction::{Change, PreviousValue, RefEdit, RefLog};
 
-use crate::clock;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::layout::{self, HEADS};
 use crate::fsutil;
-use crate::git::repo::open::{Repo, gits, gix_chain, ours};
+use crate::git::repo::open::{Repo, gix_chain, ours};
 use crate::git::worktrees::registration::Workplace;
 
 /// How long to wait for a ref's lock. Other processes hold it for a moment only, unless they died
@@ -274,38 +272,6 @@ impl Repo {
             }
         }
         Ok(None)
-    }
-
-    /// Removes `name` and its reflog if it points at `expected`.
-    pub(crate) fn delete_ref(&self, name: &BStr, expected: CommitId) -> Result<Swap, RefError> {
-        let shown = || name.to_string();
-        let full = gix::refs::FullName::try_from(name)
-            .map_err(|error| RefError::Unwritable { name: shown(), why: error.to_string() })?;
-        let edit = RefEdit {
-            change: Change::Delete {
-                expected: PreviousValue::MustExistAndMatch(gix::refs::Target::Object(gits(expected))),
-                log: RefLog::AndReference,
-            },
-            name: full.clone(),
-            deref: false,
-        };
-        let failed = |why: String| match self.read_now(&full) {
-            Ok(actual) if actual != Some(expected) => Ok(Swap::Lost { actual }),
-            Ok(_) | Err(_) => Err(RefError::Unwritable { name: shown(), why }),
-        };
-        // Removing a ref removes it from `packed-refs` as well, which takes that lock.
-        let patience = gix::lock::acquire::Fail::AfterDurationWithBackoff(LOCK_PATIENCE);
-        let prepared = match self.gix.refs.transaction().prepare([edit], patience, patience) {
-            Ok(prepared) => prepared,
-            Err(error) => return failed(gix_chain(&error)),
-        };
-        let time = gix::date::Time { seconds: clock::wall_seconds(), offset: 0 };
-        let (who, mut buffer) =
-            (self.identity().reflog_signature(time), gix::date::parse::TimeBuf::default());
-        match prepared.commit(who.to_ref(&mut buffer)) {
-            Ok(_) => Ok(Swap::Won),
-            Err(error) => failed(gix_chain(&error)),
-        }
     }
 
     /// Judges why the ref could not be locked: its value differs (lost, so that value is returned), or another

@@ -48,7 +48,10 @@ impl RefLock {
                 // Other processes remove directories of refs that they empty, possibly this one
                 // right now.
                 Err(error) if error.kind() == ErrorKind::NotFound && watch.elapsed() <= patience => {
-                    fs::create_dir_all(lock.parent().ok_or(error)?)?;
+                    match fs::create_dir_all(lock.parent().ok_or(error)?) {
+                        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                        Ok(()) | Err(_) => {}
+                    }
                 }
                 Err(error) => return Err(error),
             }

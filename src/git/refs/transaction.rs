@@ -13,13 +13,16 @@ use bstr::{BStr, BString, ByteSlice};
 
 use crate::contract::ids::{AttemptId, CommitId};
 use crate::fsutil;
-use crate::git::refs::cas::{LOCK_PATIENCE, RefError};
+use crate::git::refs::cas::{LOCK_PATIENCE, RefError, Swap};
 use crate::git::refs::intent_log::{DELETION, Due, Intent, PACKED};
 use crate::git::refs::lock::RefLock;
 use crate::git::repo::open::{Repo, gix_chain};
 
 /// How long a living process holds the lock of a ref, unless the machine is busy.
 const A_MOMENT: Duration = Duration::from_millis(100);
+
+/// The names in the path of a kind of refs.
+const KIND: usize = 2;
 
 /// One change of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,6 +117,15 @@ impl Repo {
             }
         }
         Ok(Together::Won)
+    }
+
+    /// Removes `name` and its reflog if it points at `expected`.
+    pub(crate) fn delete_ref(&self, name: &BStr, expected: CommitId) -> Result<Swap, RefError> {
+        let change = RefChange { name: name.to_owned(), expected: Some(expected), new: None };
+        Ok(match self.swap_together(&[change], "")? {
+            Together::Won => Swap::Won,
+            Together::Lost { actual, .. } => Swap::Lost { actual },
+        })
     }
 
     /// Finishes transactions that killed processes had decided, and removes their other ref locks, if they are proved to
@@ -260,7 +272,23 @@ impl Repo {
                 Ok(()) | Err(_) => {}
             }
         }
+        let path = prepared.path.clone();
+        // Its lock is in the directory.
+        drop(prepared);
+        self.remove_emptied(&path);
         Ok(())
+    }
+
+    /// Removes the directories that a deleted ref has left empty, as git does: each list of refs opens them. Those of
+    /// the kinds of refs, like `refs/heads`, stay.
+    fn remove_emptied(&self, file: &Path) {
+        let top = self.common_dir();
+        let above = file
+            .ancestors()
+            .skip(1)
+            .take_while(|above| above.strip_prefix(top).is_ok_and(|below| below.components().count() > KIND));
+        // One that is not empty has others above it.
+        let _ = above.map(std::fs::remove_dir).take_while(Result::is_ok).count();
     }
 
     /// Locks `packed-refs` until the loose refs are deleted, so that no process packs them meanwhile.
