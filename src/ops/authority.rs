@@ -97,9 +97,8 @@ pub fn unset(repo: &Repo, authority: &Authority) -> Option<Unset> {
 pub fn elsewhere(repo: &Repo, authority: &Authority) -> Option<String> {
     let names = repo.remote_names();
     let remote = names.iter().find(|name| *name == "origin").or(names.first())?;
-    let tips = repo.branches().unwrap_or_default();
     if is_decided(repo, authority)
-        || tips.iter().any(|tip| declares(repo, tip))
+        || repo.branches().unwrap_or_default().iter().any(|tip| declares(repo, tip))
         || unset(repo, authority).is_some()
     {
         return None;

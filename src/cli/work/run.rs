@@ -15,6 +15,7 @@ use aynig::ops::error::Error;
 use aynig::ops::flows;
 use aynig::ops::notify::HookListener;
 use aynig::ops::run::{Mode, Setup, next_steps, options};
+use aynig::ops::runs;
 use aynig::ops::settings;
 use aynig::ops::settings::Settings;
 use aynig::ops::settings::keys::{KEYS, Key};
@@ -104,6 +105,21 @@ fn reopened(app: &App, arguments: &Run) -> Result<Result<App, Cause>, Error> {
     }
 }
 
+/// Prints which runs this pass does not carry on, and why.
+fn of_runs(repo: &Repo, authority: &Authority, narrator: &Narrator) -> Result<(), Error> {
+    if authority.source().is_some() {
+        let all = runs::all(repo)?;
+        flows::alone(repo, authority, &all).iter().for_each(|words| narrator.note(words));
+        if let Some((what, hint)) = flows::moved(repo, authority, &all)? {
+            ui::warn(&ui::sanitize(&format!("{what}: {hint}")));
+        }
+    }
+    for (what, next) in flows::held(repo)? {
+        ui::warn(&ui::sanitize(&format!("{what}: {next}")));
+    }
+    Ok(())
+}
+
 /// Reads all settings of a run.
 pub(super) fn configured(app: &App, arguments: &Run) -> Result<(Settings, Options, Authority), Error> {
     let repo = app.repo();
@@ -156,20 +172,8 @@ fn until_reconfigured(app: &App, arguments: &Run, before: &mut Before) -> Result
         feed.subscribe(|notice| hook.hear(&app.store, notice));
     }
     feed.subscribe(|notice| narrator.tell(notice));
-    if !before.begun
-        && let Some(words) = flows::alone(&repo, authority)?
-    {
-        narrator.note(&words);
-    }
-    if !before.begun
-        && let Some((what, hint)) = flows::moved(&repo, authority)?
-    {
-        ui::warn(&ui::sanitize(&format!("{what}: {hint}")));
-    }
     if !before.begun {
-        for (what, next) in flows::held(&repo)? {
-            ui::warn(&ui::sanitize(&format!("{what}: {next}")));
-        }
+        of_runs(&repo, authority, &narrator)?;
     }
     if let Some(unset) = authority::unset(&repo, authority) {
         let at = Some((unset.there.clone(), unset.head));

@@ -7,6 +7,7 @@
 //! | `executing` | settings of the repository that run programs |
 //! | `listing` | the parsed output of `git config --list` |
 //! | `default_branch` | the branch that others are merged into |
+//! | `shares` | reads many objects on several threads |
 //! | `identity` | the author and committer of commits written here |
 
 pub mod config;
@@ -15,3 +16,4 @@ pub(crate) mod executing;
 pub(crate) mod identity;
 pub(crate) mod listing;
 pub mod open;
+mod shares;

@@ -10,7 +10,7 @@ use bstr::{BString, ByteSlice};
 use crate::clock;
 use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId};
-use crate::contract::layout::{HEADS, fetched_from, fetched_ref};
+use crate::contract::layout::fetched_ref;
 use crate::engine::driver::{DONE, IDLE, RUN_KEY};
 use crate::git::remote::PATIENCE;
 use crate::git::{RefChange, Repo, Together};
@@ -19,6 +19,7 @@ use crate::model::ids::RunId;
 use crate::model::run::{DecidedBy, Run, RunKind, Verdict};
 use crate::model::state::State;
 use crate::ops::error::Error;
+use crate::ops::runs::drivers::Drivers;
 use crate::ops::runs::{self, Listed};
 use crate::ops::settings;
 use crate::ops::work::published_now;
@@ -38,32 +39,14 @@ pub fn drivers(repo: &Repo, wanted: &CleanOptions, all: &[Listed]) -> Result<Vec
     if !wanted.runs {
         return Ok(items);
     }
-    let prefix = settings::workspace(repo)?.run_prefix;
+    let mut drivers = Drivers::new(repo)?;
     for run in all.iter().filter_map(|one| one.run.as_ref().ok()).filter(|run| run.status.is_ended()) {
-        let Ok(place) = Place::of(repo, run.id, &run.decided_by) else { continue };
-        let own = resting(repo, &place, &prefix, run)?;
-        items.extend(own.iter().map(|(branch, known)| item(repo, wanted, run, (&place, branch, *known))));
+        let Some((place, own)) = drivers.of(run)? else { continue };
+        let own = own.into_iter().filter_map(|(name, head)| Some((BranchName::new(name).ok()?, head)));
+        let resting = own.filter(|(_, head)| rests(repo, run, *head));
+        items.extend(resting.map(|(branch, known)| item(repo, wanted, run, (place, &branch, known))));
     }
     Ok(items)
-}
-
-/// The drivers of an ended run that rest, as they are known here: of a flow one, of a graph one for each node.
-fn resting(
-    repo: &Repo,
-    place: &Place,
-    prefix: &str,
-    run: &Run,
-) -> Result<Vec<(BranchName, CommitId)>, Error> {
-    let below = format!("{prefix}{}/", run.slug);
-    let refs = match place {
-        Place::Here => format!("{HEADS}{below}"),
-        Place::Remote(remote) => format!("{}{below}", fetched_from(remote)),
-    };
-    let tips = repo.tips(&refs).map_err(LedgerError::from)?.into_iter().filter_map(|tip| {
-        let branch = BranchName::new([below.as_bytes(), tip.branch.as_bstr()].concat()).ok()?;
-        Some((branch, tip.target.ok()?))
-    });
-    Ok(tips.filter(|(_, head)| rests(repo, run, *head)).collect())
 }
 
 /// Lists the workspaces of ended runs on this host, and removes those that `wanted` says.

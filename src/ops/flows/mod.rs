@@ -113,33 +113,36 @@ pub fn answer_gate(
 }
 
 /// Names the runs that belong to this clone alone and have not ended, with the command that carries them on.
-pub fn alone(repo: &Repo, authority: &Authority) -> Result<Option<String>, Error> {
-    let Some(remote) = authority.source() else { return Ok(None) };
-    let all = ledgers::all(repo)?.into_iter();
-    let runs = all.filter_map(|(id, head)| Some(Tip::read_run(repo, id, head).ok()?.state.run));
-    let slugs: Vec<String> = runs
+pub fn alone(repo: &Repo, authority: &Authority, all: &[runs::Listed]) -> Option<String> {
+    let remote = authority.source()?;
+    let slugs: Vec<String> = all
+        .iter()
+        .filter_map(|one| one.run.as_ref().ok())
         .filter(|run| run.kind == RunKind::Flow && !run.status.is_ended() && is_alone(repo, run, authority))
         .map(|run| run.slug.to_string())
         .collect();
-    Ok(slugs.first().map(|first| {
+    slugs.first().map(|first| {
         format!(
             "of this clone alone, not of {remote}: {}; `{}` carries it on",
             slugs.join(", "),
             carries_on(first)
         )
-    }))
+    })
 }
 
 /// A run whose driver the remote has, and which is decided at another address: the remote may have moved. Returns what is
 /// so, and what to type.
-pub fn moved(repo: &Repo, authority: &Authority) -> Result<Option<(String, String)>, Error> {
+pub fn moved(
+    repo: &Repo,
+    authority: &Authority,
+    all: &[runs::Listed],
+) -> Result<Option<(String, String)>, Error> {
     let Some(remote) = authority.source() else { return Ok(None) };
-    for (id, head) in ledgers::all(repo)? {
-        let Ok(Tip { state: State { run, .. }, .. }) = Tip::read_run(repo, id, head) else { continue };
+    for run in all.iter().filter_map(|one| one.run.as_ref().ok()) {
         if run.kind != RunKind::Flow || run.status.is_ended() {
             continue;
         }
-        let elsewhere = LedgerPlace::of(repo, id, &run.decided_by);
+        let elsewhere = LedgerPlace::of(repo, run.id, &run.decided_by);
         if let Err(LedgerError::Elsewhere { place, hint, .. }) = elsewhere
             && matches!(repo.fetched_head(remote, &driver(repo, &run.slug)?), Ok(Some(_)))
         {
@@ -237,17 +240,16 @@ pub fn list(
     authority: &Authority,
 ) -> Result<(Vec<Listed>, Vec<Unread>), Error> {
     let (mut tips, mut unread) = (Vec::new(), Vec::new());
-    for (run, head) in ledgers::all(repo)? {
-        match Tip::read_run(repo, run, head) {
-            Ok(tip) if tip.state.run.kind != RunKind::Flow => {}
-            Ok(_) => match Tip::read(repo, run, head) {
+    for runs::Listed { id, head, run } in runs::all(repo)? {
+        match run {
+            Ok(run) if run.kind != RunKind::Flow => {}
+            Ok(_) => match Tip::read(repo, id, head) {
                 Ok(tip) => tips.push(tip),
-                Err(error) => unread.push(Unread { run_id: run, reason: error_chain(&error) }),
+                Err(error) => unread.push(Unread { run_id: id, reason: error_chain(&error) }),
             },
-            Err(error) => unread.push(Unread { run_id: run, reason: error_chain(&error) }),
+            Err(reason) => unread.push(Unread { run_id: id, reason }),
         }
     }
-    tips.sort_by_key(|tip| (std::cmp::Reverse(tip.state.run.created_at), tip.state.run.id));
     let live = tips.iter().any(|tip| !tip.state.run.status.is_ended());
     let pattern = format!("{}*/{FLOW}", globset::escape(&settings::workspace(repo)?.run_prefix));
     let rows = if live { drivers(repo, process, authority, &pattern)? } else { HashMap::new() };

@@ -4,20 +4,19 @@
 //! compared with the time.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::clock;
 use crate::contract::head::Head;
 use crate::contract::ids::CommitId;
-use crate::contract::layout::{HEADS, fetched_from};
 use crate::git::Repo;
-use crate::ledger::{Place, Tip, runs};
+use crate::ledger::{Tip, runs};
 use crate::model::ids::{NodeId, RunId};
-use crate::model::run::{DecidedBy, RunKind};
+use crate::model::run::RunKind;
 use crate::model::state::State;
 use crate::ops::error::Error;
-use crate::ops::settings;
 
+use super::drivers::Drivers;
 use super::live::{is_live, while_leased};
 
 /// All runs and their drivers, as they were read last.
@@ -64,29 +63,12 @@ impl Known {
 
     /// The nodes whose drivers have a live lease.
     fn at_work(&mut self, repo: &Repo) -> Result<BTreeSet<(RunId, NodeId)>, Error> {
-        let prefix = settings::workspace(repo)?.run_prefix;
-        let (mut places, mut drivers) = (Vec::<(&DecidedBy, Option<String>)>::new(), HashMap::new());
-        let (mut found, mut resting, now) = (BTreeSet::new(), HashSet::new(), clock::wall_seconds());
+        let (mut drivers, now) = (Drivers::new(repo)?, clock::wall_seconds());
+        let (mut found, mut resting) = (BTreeSet::new(), HashSet::new());
         for Tip { state, .. } in self.tips.values().filter(|tip| tip.state.run.kind == RunKind::Graph) {
-            let by = &state.run.decided_by;
-            let place = places.iter().find(|(known, _)| *known == by).map(|(_, place)| place.clone());
-            let place = place.unwrap_or_else(|| {
-                let refs = Place::of(repo, state.run.id, by).ok().map(|place| match place {
-                    Place::Here => format!("{HEADS}{prefix}"),
-                    Place::Remote(remote) => format!("{}{prefix}", fetched_from(&remote)),
-                });
-                places.push((by, refs.clone()));
-                refs
-            });
-            let Some(refs) = place else { continue };
-            if !drivers.contains_key(&refs) {
-                let tips = repo.tips(&refs).map_err(crate::ledger::LedgerError::from)?.into_iter();
-                let heads = tips.filter_map(|tip| Some((tip.branch.to_string(), tip.target.ok()?)));
-                drivers.insert(refs.clone(), heads.collect::<HashMap<String, CommitId>>());
-            }
             for node in state.nodes.values() {
-                let head = drivers[&refs].get(&format!("{}/{}", state.run.slug, node.alias));
-                let Some(head) = head.copied().filter(|head| !resting.contains(head)) else { continue };
+                let head = drivers.head(&state.run, node.alias.as_str())?;
+                let Some(head) = head.filter(|head| !resting.contains(head)) else { continue };
                 if self.resting.contains(&head) {
                     resting.insert(head);
                     continue;

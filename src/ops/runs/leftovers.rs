@@ -16,6 +16,7 @@ use crate::ledger::{LedgerError, Tip, runs};
 use crate::model::ids::RunId;
 use crate::model::run::Run;
 use crate::ops::error::Error;
+use crate::ops::settings;
 use crate::runner::clean::{CleanOptions, Item, Kind};
 use crate::words::{error_chain, shell_quote};
 
@@ -57,13 +58,10 @@ pub fn leftovers(repo: &Repo, wanted: &CleanOptions, all: &[Listed]) -> Result<V
     if !wanted.runs {
         return Ok(Vec::new());
     }
+    settings::data_dir(repo)?;
     let mut items = Vec::new();
-    for one in all {
-        if let Ok(run) = &one.run
-            && run.status.is_ended()
-        {
-            items.extend(ended(repo, wanted, run)?);
-        }
+    for run in all.iter().filter_map(|one| one.run.as_ref().ok()).filter(|run| run.status.is_ended()) {
+        items.extend(ended(repo, wanted, run)?);
     }
     let archive = RunDirectory::data(repo).join("archive");
     let mut retired: Vec<_> = std::fs::read_dir(archive).into_iter().flatten().flatten().collect();
@@ -74,7 +72,7 @@ pub fn leftovers(repo: &Repo, wanted: &CleanOptions, all: &[Listed]) -> Result<V
 
 /// The journal of a run that has ended, if events in it are not of record.
 fn ended(repo: &Repo, wanted: &CleanOptions, run: &Run) -> Result<Option<Item>, Error> {
-    let directory = super::directory(repo, run.id)?;
+    let directory = RunDirectory::of(repo, run.id);
     let bytes = telemetry(&directory)?;
     if bytes == 0 {
         return Ok(None);

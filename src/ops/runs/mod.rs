@@ -8,11 +8,13 @@
 //! | [`doctor`] | compares a run's ledger and files |
 //! | [`leftovers`] | what runs left on this host |
 //! | [`known`] | all runs, for those who look again and again |
+//! | `drivers` | the drivers of many runs |
 //! | `live` | what the drivers of nodes say about them |
 //! | `next` | the lines to type for a graph that does not continue |
 //! | `errors` | errors of ledgers and journals, with the next step |
 
 pub mod doctor;
+pub(super) mod drivers;
 mod errors;
 pub mod known;
 pub mod leftovers;
@@ -56,6 +58,9 @@ use super::settings;
 
 /// The words where there are none.
 pub const NO_RUNS: &str = "this repository has no runs: `aynig flow start FILE` begins one";
+
+/// The number of runs from which another thread pays off.
+const SHARE: usize = 50;
 
 /// The most runs that an error lists.
 const LISTED: usize = 8;
@@ -114,12 +119,15 @@ pub fn list(repo: &Repo) -> Result<Vec<Listed>, Error> {
 }
 
 /// As [`list`], and nothing is changed.
-pub(super) fn all(repo: &Repo) -> Result<Vec<Listed>, Error> {
-    let read = |(id, head): (RunId, CommitId)| {
-        let run = Tip::read_run(repo, id, head).map(|tip| tip.state.run);
-        Listed { id, head, run: run.map_err(|error| error_chain(&error)) }
+pub fn all(repo: &Repo) -> Result<Vec<Listed>, Error> {
+    let read = |repo: &Repo, share: Vec<(RunId, CommitId)>| {
+        let read = |(id, head)| {
+            let run = Tip::read_run(repo, id, head).map(|tip| tip.state.run);
+            Listed { id, head, run: run.map_err(|error| error_chain(&error)) }
+        };
+        share.into_iter().map(read).collect::<Vec<Listed>>()
     };
-    let mut all: Vec<Listed> = runs::all(repo)?.into_iter().map(read).collect();
+    let mut all: Vec<Listed> = repo.in_shares(runs::all(repo)?, SHARE, read).into_iter().flatten().collect();
     all.sort_by_key(|one| {
         (one.run.is_err(), Reverse(one.run.as_ref().ok().map(|run| run.created_at)), one.id)
     });
@@ -139,12 +147,10 @@ pub(super) fn follow_deleted(repo: &Repo) -> Result<(), Error> {
     Ok(())
 }
 
-/// The slugs of the runs that are running. One list of refs is read if there are no runs.
-pub fn running(repo: &Repo) -> Result<Vec<String>, Error> {
-    let all = runs::all(repo)?.into_iter();
-    let read = all.filter_map(|(id, head)| Some(Tip::read_run(repo, id, head).ok()?.state.run));
-    let running = read.filter(|run| run.status == RunStatus::Running);
-    Ok(running.map(|run| run.slug.to_string()).collect())
+/// The slugs of the runs that are running.
+pub fn running(all: &[Listed]) -> impl Iterator<Item = String> {
+    let runs = all.iter().filter_map(|one| one.run.as_ref().ok());
+    runs.filter(|run| run.status == RunStatus::Running).map(|run| run.slug.to_string())
 }
 
 /// The names of all runs, as one types them.

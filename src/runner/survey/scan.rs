@@ -5,9 +5,7 @@
 //! the current branch, git compares its index with HEAD.
 
 use std::collections::HashMap;
-use std::num::NonZero;
 use std::sync::Arc;
-use std::thread;
 
 use super::super::error_chain;
 use super::super::options::{CurrentBranch, Options, Selection};
@@ -33,9 +31,6 @@ use crate::runner::survey::resolve::Resolver;
 
 /// The number of branches from which another thread pays off.
 const SHARE: usize = 500;
-
-/// The most threads. Reading commits is bound by memory, which more threads do not make faster.
-const MOST_THREADS: usize = 8;
 
 /// Why no survey could be made.
 #[derive(Debug, thiserror::Error)]
@@ -75,30 +70,7 @@ pub(crate) fn scan(
     let repo = question.repo;
     let tips = beside(question.authority.branches(repo)?, earlier);
     let from = view.commands.as_ref().ok().cloned().flatten();
-    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
-    let share = tips.len().div_ceil(threads).max(SHARE);
-    if tips.len() <= share {
-        return Ok((view.judge_all(repo, tips)?, from));
-    }
-    let mut shares = Vec::new();
-    let mut tips = tips.into_iter();
-    while tips.len() > 0 {
-        shares.push(tips.by_ref().take(share).collect::<Vec<Judged>>());
-    }
-    let (view, store) = (&view, repo.store());
-    let judged = thread::scope(|scope| {
-        let workers: Vec<_> = shares
-            .into_iter()
-            .map(|tips| {
-                let store = &store;
-                scope.spawn(move || view.judge_all(&store.handle(), tips))
-            })
-            .collect();
-        let ended = workers.into_iter().map(thread::ScopedJoinHandle::join);
-        ended
-            .map(|worker| worker.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect::<Vec<_>>()
-    });
+    let judged = repo.in_shares(tips, SHARE, |repo, tips| view.judge_all(repo, tips));
     let mut judged = judged.into_iter();
     let mut branches = judged.next().transpose()?.unwrap_or_default();
     branches.reserve_exact(judged.as_slice().iter().flatten().map(Vec::len).sum());

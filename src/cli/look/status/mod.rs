@@ -16,7 +16,7 @@ use aynig::ops::authority;
 use aynig::ops::error::Error;
 use aynig::ops::flows::{self, driven};
 use aynig::ops::run::survey_options;
-use aynig::ops::runs::{running, update};
+use aynig::ops::runs::{all, running, update};
 use aynig::ops::settings;
 use aynig::ops::settings::{branch_globs, globs};
 use aynig::ops::status::{Filter, Query, Seen, look};
@@ -69,20 +69,14 @@ pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, Error> {
             let all = pluralize(seen.workspaces, "workspace");
             ui::remark(&styled(FAINT, format!("{all}: `aynig workspace list`")));
         }
-        let mut running = if arguments.all { running(&repo)? } else { Vec::new() };
-        running.retain(|slug| seen.runs.iter().all(|run| run.slug != *slug));
-        if let Some(words) = flows::alone(&repo, &authority)?.filter(|_| arguments.all) {
-            ui::remark(&ui::sanitize(&words));
-        }
-        if !running.is_empty() {
-            let names = first_of(&running, MOST_NAMED);
-            let words = format!("running: {names}: `aynig flow list`, `aynig orch run list`");
-            ui::remark(&styled(FAINT, words));
+        if arguments.all {
+            remark_runs(&repo, &authority, &seen)?;
         }
         if let Some(unset) = authority::unset(&repo, &authority) {
             ui::warn(&unset.warning().to_string());
         }
-        if let Some(line) = authority::elsewhere(&repo, &authority) {
+        let none_declares = seen.rows.iter().all(|row| row.state.is_none());
+        if let Some(line) = none_declares.then(|| authority::elsewhere(&repo, &authority)).flatten() {
             ui::remark(&styled(FAINT, ui::sanitize(&line)));
         }
     }
@@ -93,6 +87,22 @@ pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, Error> {
         ui::warn(&name);
     }
     Ok(exit)
+}
+
+/// Prints which runs are not among the branches.
+fn remark_runs(repo: &Repo, authority: &Authority, seen: &Seen) -> Result<(), Error> {
+    let all = all(repo)?;
+    if let Some(words) = flows::alone(repo, authority, &all) {
+        ui::remark(&ui::sanitize(&words));
+    }
+    let is_shown = |slug: &String| seen.runs.iter().any(|run| run.slug == *slug);
+    let running: Vec<String> = running(&all).filter(|slug| !is_shown(slug)).collect();
+    if !running.is_empty() {
+        let names = first_of(&running, MOST_NAMED);
+        let words = format!("running: {names}: `aynig flow list`, `aynig orch run list`");
+        ui::remark(&styled(FAINT, words));
+    }
+    Ok(())
 }
 
 fn subject(
@@ -156,7 +166,7 @@ fn shows_runs(repo: &Repo, query: &Query, seen: &Seen) -> Result<bool, Error> {
         return Ok(!seen.turns.is_empty());
     }
     let (_, prefix) = settings::prefixes(repo)?;
-    Ok(seen.rows.iter().any(|row| row.branch.starts_with(&prefix)) || !running(repo)?.is_empty())
+    Ok(seen.rows.iter().any(|row| row.branch.starts_with(&prefix)) || running(&all(repo)?).next().is_some())
 }
 
 /// The branches that are shown as such: neither drivers nor work branches of the runs that are shown.

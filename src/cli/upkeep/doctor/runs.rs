@@ -2,8 +2,8 @@
 
 use aynig::git::Repo;
 use aynig::ops::flows;
-use aynig::ops::runs::RunId;
 use aynig::ops::runs::leftovers::{Condition, condition};
+use aynig::ops::runs::{RunId, all};
 use aynig::runner::authority::Authority;
 use aynig::runner::pluralize;
 
@@ -12,7 +12,8 @@ use crate::cli::upkeep::doctor::Finding;
 /// Names a run that the deciding remote has, and does not decide by its address.
 pub(crate) fn moved(repo: &Repo, authority: Option<&Authority>) -> Option<Finding> {
     const CHECK: &str = "address";
-    match authority.map(|authority| flows::moved(repo, authority))? {
+    let authority = authority?;
+    match all(repo).and_then(|all| flows::moved(repo, authority, &all)) {
         Ok(moved) => moved.map(|(what, hint)| Finding::warning(CHECK, what, hint)),
         Err(error) => Some(Finding::of(CHECK, error)),
     }
