@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::ledgers::open;
-use super::measure::{Sample, measure};
+use super::measure::{Sample, measure, median};
 use super::room::Room;
 use super::serve::{bearer, started};
 use super::{Row, Sizes};
@@ -27,31 +27,52 @@ edges:
   - { from: a, to: e }
 ";
 
-/// What is called, by name.
-const CALLS: [(&str, &[&str]); 6] = [
-    ("a push of a state", &["set-state", "main", "--state", "done", "--remote", "hub"]),
-    ("a pass with nothing to do", &["run"]),
-    ("`status`, of one branch", &["status", "main"]),
-    ("`orch run list`", &["orch", "run", "list"]),
-    ("`status --all`", &["status", "--all"]),
-    ("`clean`, which only shows", &["clean"]),
+/// What is called, by name, with the arguments; and what plain git needs to read or push as much, in `sh`.
+const CALLS: [(&str, &[&str], &str); 6] = [
+    ("a push of a state", &["set-state", "main", "--state", "done", "--remote", "hub"], PUSH),
+    ("a pass with nothing to do", &["run"], "git for-each-ref --format='%(contents)'"),
+    (
+        "`status` of one branch",
+        &["status", "main"],
+        "git for-each-ref --format='%(contents)' refs/heads/main",
+    ),
+    ("`orch run list`", &["orch", "run", "list"], LEDGERS),
+    ("`status --all`", &["status", "--all"], "git for-each-ref --format='%(contents)'"),
+    ("`clean`, which only shows", &["clean"], "git for-each-ref --format='%(contents)'"),
 ];
 
-/// A row for each call.
+const PUSH: &str = "git push --quiet --force hub $(git commit-tree -m x main^{tree}):refs/heads/pushed";
+
+const LEDGERS: &str = "git for-each-ref --format='%(contents)' refs/aynig/runs";
+
+/// A row for each call with many runs beside few, and with as many of which all but a few have ended, after `clean`. Their
+/// other number is the growth of plain git.
 pub(super) fn cases(sizes: &Sizes) -> Vec<Row> {
-    let room = Room::new();
-    let few = repository(&room, "few", FEW.min(sizes.runs));
+    let mut room = Room::new();
+    let small = FEW.min(sizes.runs);
+    let few = repository(&room, "few", small);
     let many = repository(&room, "many", sizes.runs);
-    let row = |what: &str, of: &dyn Fn(&Path) -> Sample| {
-        let both: (Vec<Sample>, Vec<Sample>) = (0..sizes.rounds).map(|_| (of(&few), of(&many))).unzip();
-        let what = format!("{what}: {} runs of 5 nodes, beside {}", sizes.runs, FEW.min(sizes.runs));
-        Row { what, steps: None, git: both.0, ours: both.1, other: None }
+    let ended = ended(&mut room, &many, small);
+    for path in [&few, &many, &ended] {
+        hub(&room, path);
+    }
+    let large = [(&many, "of 5 nodes"), (&ended, "after all but these have ended, and `clean`")];
+    let row = |what: &str, of: &dyn Fn(&Path) -> Sample, (path, which): (&PathBuf, &str), plain: &str| {
+        let both = || (0..sizes.rounds).map(|_| (of(&few), of(path))).unzip();
+        let (git, ours): (Vec<Sample>, Vec<Sample>) = both();
+        let git_in = |path: &Path| measure(room.program("sh", path).args(["-c", plain])).wall_ms;
+        let growth = (0..sizes.rounds).map(|_| 1.0 / git_in(&few) * git_in(path));
+        let what = format!("{what}: {} runs {which}, beside {small}", sizes.runs);
+        Row { what, steps: None, git, ours, other: Some(median(growth)) }
     };
-    let call = |(what, arguments): (&str, &[&str])| {
-        row(what, &|repository| measure(&mut room.aynig(repository, arguments)))
-    };
-    let mut rows: Vec<Row> = CALLS.into_iter().map(call).collect();
-    rows.push(row("the page's list", &|repository| list(&room, repository)));
+    let mut rows = Vec::new();
+    for of in large {
+        for (what, arguments, plain) in CALLS {
+            let call = |repository: &Path| measure(&mut room.aynig(repository, arguments));
+            rows.push(row(what, &call, of, plain));
+        }
+        rows.push(row("the page's list", &|repository| list(&room, repository), of, LEDGERS));
+    }
     rows
 }
 
@@ -91,10 +112,24 @@ fn repository(room: &Room, name: &str, runs: usize) -> PathBuf {
         measure(&mut room.aynig(&path, &create));
     }
     room.git(&path, &["gc", "--quiet"], "");
-    // A hub with as many refs.
-    let hub = room.path(&format!("{name}-hub"));
-    let hub = hub.to_str().expect("UTF-8");
-    room.git(&path, &["clone", "--quiet", "--mirror", ".", hub], "");
-    room.git(&path, &["remote", "add", "hub", hub], "");
     path
+}
+
+/// A copy in which all but so many runs were stopped, and cleaned up after.
+fn ended(room: &mut Room, many: &Path, small: usize) -> PathBuf {
+    let path = room.copy(many);
+    let ledgers = room.git(&path, &["for-each-ref", "--format=%(refname:lstrip=3)", "refs/aynig/runs"], "");
+    for run in ledgers.lines().skip(small) {
+        measure(&mut room.aynig(&path, &["orch", "run", "stop", run]));
+    }
+    measure(&mut room.aynig(&path, &["clean", "--older-than", "0s", "--apply"]));
+    room.git(&path, &["gc", "--quiet"], "");
+    path
+}
+
+/// A hub with as many refs.
+fn hub(room: &Room, path: &Path) {
+    let hub = format!("{}-hub", path.to_str().expect("UTF-8"));
+    room.git(path, &["clone", "--quiet", "--mirror", ".", &hub], "");
+    room.git(path, &["remote", "add", "hub", &hub], "");
 }
