@@ -40,6 +40,12 @@ pub fn options(repo: &Repo, authority: &Authority, branch: &BranchName) -> Strin
     }
 }
 
+/// Returns the call that requests another state in place of a mistyped one, with the rest of its commit.
+pub fn corrected(repo: &Repo, authority: &Authority, branch: &BranchName, state: &str) -> String {
+    let options = options(repo, authority, branch);
+    format!("`aynig set-state{options} --state {} --keep-body --keep-trailers=all`", shell_quote(state))
+}
+
 /// Returns the message for a branch without a state event.
 pub fn no_event(repo: &Repo, authority: &Authority, branch: &BranchName) -> String {
     let options = options(repo, authority, branch);

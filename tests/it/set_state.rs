@@ -547,8 +547,17 @@ fn a_state_that_may_be_a_slip_is_warned_of_and_set() {
     repo.command(".aynig/roles/dev/command/publish", "exit 0");
     repo.commit_all("a role");
     let warned = |state: &str| err(&repo.aynig_ok(["set-state", "--state", state]));
-    assert!(warned("revew").contains("warning: main has no command for revew; did you mean review?"));
+    let line = "aynig set-state --state review --keep-body --keep-trailers=all";
+    let words = format!("main has no command for revew; did you mean review? `{line}` requests it");
+    let with_body = ["set-state", "--state", "revew", "--body", "a task", "--trailer", "Ticket: 7"];
+    assert!(err(&repo.aynig_ok(with_body)).contains(&format!("warning: {words}")));
     assert_eq!(repo.state("main"), "revew", "it is lawful");
+    assert!(out(&repo.aynig_ok(["status"])).contains(&format!("did you mean review? `{line}` requests it")));
+    repo.aynig_ok(line.split(' ').skip(1));
+    let kept = repo.git(["log", "-1", "--format=%b"]);
+    let has = ["a task", "Ticket: 7", "dwp-state: review"].map(|text| kept.contains(text));
+    assert_eq!(has, [true; 3], "{kept}");
+    assert!(warned("revew").contains(&words));
     for lawful in ["review", "done", "tested", "reviewed", "publish", "published"] {
         assert_eq!(warned(lawful), "", "{lawful}");
     }

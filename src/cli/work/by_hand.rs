@@ -141,8 +141,9 @@ pub(crate) fn advise(advice: &[Advice]) {
                 lease_words(lease),
                 span(*left)
             )),
-            Advice::NoCommand { branch, state, near } => {
-                ui::warn(&format!("{branch} has no command for {state}; did you mean {near}?"));
+            Advice::NoCommand { branch, state, near, corrected } => {
+                let next = corrected.iter().map(|line| format!(" {line} requests it")).collect::<String>();
+                ui::warn(&format!("{branch} has no command for {state}; did you mean {near}?{next}"));
             }
             Advice::NothingRuns { branch, state } => {
                 ui::warn(&format!(

@@ -112,7 +112,7 @@ pub fn when_free(
         check_unconditional(&request.onto.expected, authority, &branch)?;
         let (slot, declared) = slot_commit(repo, authority, request, &target, wake)?;
         let advice = || match repo.commit(slot) {
-            Ok(kept) => slips(repo, &branch, &kept, (&declared, request)),
+            Ok(kept) => slips(repo, None, &branch, &kept, (&declared, request)),
             Err(_) => Vec::new(),
         };
         let left = |commit, again| Left {

@@ -232,6 +232,8 @@ pub enum Advice {
         state: StateName,
         /// The name of the command.
         near: String,
+        /// The call that requests it instead, if the state is on the branch.
+        corrected: Option<String>,
     },
     /// A trailer that has no meaning resembles one that has.
     Misspelt(Misspelt),

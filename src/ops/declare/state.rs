@@ -78,7 +78,7 @@ pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Resu
         left,
         holder: holder(repo, authority, lease),
     });
-    let slips = slips(repo, branch, &landed.commit, (&state, request));
+    let slips = slips(repo, Some(authority), branch, &landed.commit, (&state, request));
     let head = landed.before.head.as_ref().filter(|_| again);
     let newest =
         head.and_then(|head| newest_request(repo, branch, head.id)).map(|event| event.message.trailers);
@@ -93,9 +93,11 @@ pub fn state(repo: &Repo, authority: &Authority, request: &StateRequest) -> Resu
     Ok(written)
 }
 
-/// Returns advice about the state and the trailers that were requested, which are in `commit` now.
+/// Returns advice about the state and the trailers that were requested, which are in `commit` now. `authority` is given if
+/// that is on the branch.
 pub(super) fn slips(
     repo: &Repo,
+    authority: Option<&Authority>,
     branch: &BranchName,
     commit: &Stored,
     (state, request): (&StateName, &StateRequest),
@@ -103,7 +105,10 @@ pub(super) fn slips(
     let again = matches!(request.wanted, Wanted::Retry { .. });
     let (about, state) = (branch.clone(), state.clone());
     let slip = match slip(repo, commit, &state) {
-        Some(Some(near)) => Some(Advice::NoCommand { branch: about, state, near }),
+        Some(Some(near)) => {
+            let corrected = authority.map(|authority| missing::corrected(repo, authority, branch, &near));
+            Some(Advice::NoCommand { branch: about, state, near, corrected })
+        }
         Some(None) if again => Some(Advice::NothingRuns { branch: about, state }),
         Some(None) | None => None,
     };

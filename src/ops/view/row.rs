@@ -80,7 +80,7 @@ pub(crate) fn row(
                 let failed = head.as_ref().and_then(Head::failed);
                 stalled(&mut row, authority, (branch, failed.as_ref()), reason, unsigned);
             } else {
-                waiting(&mut row, repo, from, stored.as_ref(), state, reason);
+                waiting(&mut row, repo, (authority, from), (branch, stored.as_ref()), (state, reason));
             }
         }
         Verdict::Parked { state, until, .. } => {
@@ -269,22 +269,24 @@ fn stalled(
 fn waiting(
     row: &mut BranchView,
     repo: &Repo,
-    from: Option<&CommandsFrom>,
-    stored: Option<&Stored>,
-    state: &StateName,
-    reason: &Reason,
+    (authority, from): (&Authority, Option<&CommandsFrom>),
+    (branch, stored): (&Branch, Option<&Stored>),
+    (state, reason): (&StateName, &Reason),
 ) {
     let commands = match from {
         Some(from) => from.tree,
         None => stored.and_then(|stored| repo.directory_in(stored.tree, ".aynig").ok()?),
     };
     let near = commands.filter(|_| row.rests).and_then(|tree| missing::command(repo, tree, state));
-    let question = near.map(|near| format!("did you mean {near}?"));
-    row.brief = row.rests.then(|| question.clone().unwrap_or_default());
-    row.reason = Some(match question {
-        Some(question) => format!("{reason}; {question}"),
+    let question = near.as_ref().map(|near| format!("did you mean {near}?"));
+    row.reason = Some(match near.as_ref().zip(question.as_ref()) {
+        Some((near, question)) => {
+            let corrected = missing::corrected(repo, authority, &branch.name, near);
+            format!("{reason}; {question} {corrected} requests it")
+        }
         None => reason.to_string(),
     });
+    row.brief = row.rests.then(|| question.unwrap_or_default());
 }
 
 /// Why the state is requested again, and where the work is, in words. `stored` is HEAD.
