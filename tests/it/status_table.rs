@@ -272,10 +272,18 @@ fn a_pass_without_work_says_so_to_a_person_only() {
     repo.aynig_ok(["run"]);
     let (shown, code) = repo.in_terminal((30, 100), &[], &["run"]).finish();
     assert_eq!(code, 0);
-    assert!(shown.contains("nothing to do on 6 branches; `aynig status --all` says why"), "{shown:?}");
+    let zoo = "nothing to do on 6 branches, one is due in 355";
+    assert!(shown.contains(zoo) && shown.contains(" d; `aynig status --all` says why"), "{shown:?}");
     let output = repo.aynig_ok(["run"]);
     assert_eq!((out(&output), err(&output)), (String::new(), String::new()), "cron sends what is said");
     repo.ready("more", "build");
     let (shown, _) = repo.in_terminal((30, 100), &[], &["run"]).finish();
     assert!(!shown.contains("nothing to do"), "{shown:?}");
+    let later =
+        ["set-state", "more", "--state", "build", "--trailer", "dwp-not-before: 2100-01-01T00:00:00Z"];
+    repo.aynig_ok(later);
+    let (shown, _) = repo.in_terminal((30, 100), &[], &["run"]).finish();
+    assert!(shown.contains("nothing to do on 7 branches, one is due in 2"), "{shown:?}");
+    let named = err(&repo.aynig_ok(["run", "more"]));
+    assert!(named.contains("nothing to do on more, one is due in 2") && named.contains(" d; `"), "{named}");
 }

@@ -7,6 +7,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+use aynig::clock;
+use aynig::clock::span_in_short;
 use aynig::contract::ids::{BranchName, CommitId};
 use aynig::git::Repo;
 use aynig::ops::app::App;
@@ -404,12 +406,17 @@ impl Answer<'_> {
             self.narrator.tell(&warning);
         }
         let named = named(self.arguments);
+        let left = summary.next_wake.map(|due| u64::try_from(due.saturating_sub(clock::wall_seconds())));
+        let later = match left {
+            Some(left) => format!(", one is due in {}", span_in_short(left.unwrap_or_default())),
+            None => String::new(),
+        };
         if self.arguments.json {
         } else if !named.is_empty() && !self.narrator.has_warned() {
             // Whoever names a branch waits for an answer, terminal or not.
             let quoted: Vec<String> = named.iter().map(shell_quote).collect();
             let line = format!(
-                "nothing to do on {}; `aynig status {}` says why",
+                "nothing to do on {}{later}; `aynig status {}` says why",
                 named.join(", "),
                 quoted.join(" ")
             );
@@ -424,7 +431,8 @@ impl Answer<'_> {
             }
         } else if ui::somebody_listens() {
             let looked = pluralize(summary.branches, "branch");
-            ui::remark(&styled(FAINT, format!("nothing to do on {looked}; `aynig status --all` says why")));
+            let line = format!("nothing to do on {looked}{later}; `aynig status --all` says why");
+            ui::remark(&styled(FAINT, line));
             if let Some(line) = authority::elsewhere(self.repo, self.authority) {
                 ui::remark(&styled(FAINT, sanitize(&line)));
             }

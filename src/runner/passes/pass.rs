@@ -86,7 +86,7 @@ pub struct Summary {
     /// The end of the next lease to expire, in seconds since the epoch.
     pub(crate) next_expiry: Option<i64>,
     /// The end of the next parking or preference, in seconds since the epoch.
-    pub(crate) next_wake: Option<i64>,
+    pub next_wake: Option<i64>,
     /// The time until the next lease was seen for long enough, with `--takeover observed`.
     pub(crate) next_due: Option<Duration>,
 }
