@@ -27,7 +27,8 @@ use crate::fsutil::{DirLock, FileLock};
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::process::cancel::{Interrupt, Purpose};
 use crate::git::pushed::{Pushed, lease, parse_push, refspec, server_words};
-use crate::git::refs::cas::{RefError, Tip};
+use crate::git::refs::cas::RefError;
+use crate::git::refs::list::Tip;
 use crate::git::repo::open::Repo;
 
 /// The longest that one exchange with a remote may take: a hanging connection must not outlast a

@@ -9,7 +9,7 @@ use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::contract::layout::TRACKED;
 use crate::contract::message::Message;
 use crate::git::Repo;
-use crate::git::refs::cas::Tip;
+use crate::git::refs::list::Tip;
 pub use crate::runner::authority::Authority;
 use crate::runner::events::warning::Warning;
 use crate::words::shell_quote;

@@ -151,6 +151,37 @@ fn directories_go_with_their_last_ref() {
     assert_eq!([directory("run"), directory("")].map(|path| path.is_dir()), [false, true]);
 }
 
+#[test]
+fn no_list_misses_a_ref_that_is_packed_meanwhile() {
+    let repo = Repo::new();
+    repo.git(["commit", "--quiet", "--allow-empty", "-m", "new"]);
+    let ids = ["main~1", "main"].map(|name| CommitId::parse_hex(repo.head(name)));
+    let store = store(&repo);
+    // Moved refs have files.
+    let moved = |expected: Option<CommitId>, new: Option<CommitId>| {
+        let change = |number| RefChange { name: format!("refs/heads/many/{number}").into(), expected, new };
+        let all: Vec<RefChange> = (0..100).map(change).collect();
+        assert_eq!(store.handle().swap_together(&all, "test").expect("it can"), Together::Won);
+    };
+    moved(None, ids[0]);
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let lister = scope.spawn(|| {
+            let mut least = usize::MAX;
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                least = least.min(store.handle().branches().expect("it can").len());
+            }
+            least
+        });
+        for round in 0..40 {
+            repo.git(["pack-refs", "--all"]);
+            moved(ids[round % 2], ids[(round + 1) % 2]);
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(lister.join().expect("no panic"), 101);
+    });
+}
+
 /// CONTRACT 5.28
 #[test]
 fn a_directory_that_goes_and_comes_is_in_nobodys_way() {

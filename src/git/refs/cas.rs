@@ -1,4 +1,4 @@
-//! Refs: reads them, lists branches, and moves a ref by compare-and-swap.
+//! Refs: reads one, and moves it by compare-and-swap.
 //!
 //! Invariant: [`Repo::swap`] moves a ref only if, while its lock is held, its value on disk is the
 //! expected one. So of any number of processes that expect the same value exactly one wins
@@ -30,17 +30,15 @@ use std::time::Duration;
 use bstr::{BStr, BString, ByteSlice};
 
 use crate::contract::ids::{BranchName, CommitId};
-use crate::contract::layout::{self, HEADS};
+use crate::contract::layout;
 use crate::fsutil;
+use crate::git::refs::intent_log::PACKED;
 use crate::git::repo::open::{Repo, gix_chain, ours};
 use crate::git::worktrees::registration::Workplace;
 
 /// How long to wait for a ref's lock. Other processes hold it for a moment only, unless they died
 /// holding it.
 pub(super) const LOCK_PATIENCE: Duration = Duration::from_secs(5);
-
-/// The file with refs that have no file of their own.
-const PACKED: &str = "packed-refs";
 
 /// Why a ref could not be read or moved.
 #[derive(Debug, thiserror::Error)]
@@ -84,85 +82,7 @@ pub enum Swap {
     },
 }
 
-/// A branch as listed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tip {
-    /// Its name.
-    pub branch: BranchName,
-    /// The commit it points at; for a symbolic ref, the name of the ref it points at.
-    pub target: Result<CommitId, BString>,
-}
-
 impl Repo {
-    /// All local branches, sorted by name.
-    pub fn branches(&self) -> Result<Vec<Tip>, RefError> {
-        self.branches_below(HEADS)
-    }
-
-    pub(crate) fn tips(&self, prefix: &str) -> Result<Vec<Tip>, RefError> {
-        let unreadable = |why: String| RefError::Unreadable { name: prefix.to_owned(), why };
-        self.check_no_pipe(PACKED).map_err(|error| unreadable(error.to_string()))?;
-        let platform = self.gix.references().map_err(|error| unreadable(gix_chain(&error)))?;
-        let iter = platform.prefixed(prefix).map_err(|error| unreadable(gix_chain(&error)))?;
-        let mut tips = Vec::new();
-        for reference in iter {
-            let Ok(reference) = reference else {
-                // A broken ref file, or one that vanished meanwhile, is skipped; its neighbours are
-                // still listed.
-                tracing::warn!(prefix, "a ref could not be read; passed over");
-                continue;
-            };
-            let Some(short) = reference.name().as_bstr().strip_prefix(prefix.as_bytes()) else { continue };
-            let branch = match BranchName::new(short) {
-                Ok(branch) => branch,
-                Err(error) => {
-                    tracing::debug!(%error, "passed over");
-                    continue;
-                }
-            };
-            let target = match reference.target() {
-                gix::refs::TargetRef::Object(id) => Ok(ours(id)),
-                gix::refs::TargetRef::Symbolic(name) => Err(name.as_bstr().to_owned()),
-            };
-            tips.push(Tip { branch, target });
-        }
-        Ok(tips)
-    }
-
-    /// The file of a branch, if it is there and is empty: as after a loss of power. git ignores such a ref.
-    #[must_use]
-    pub fn empty_file(&self, branch: &BranchName) -> Option<PathBuf> {
-        let file = self.common_dir().join(OsStr::from_bytes(branch.full_ref().as_bstr()));
-        std::fs::symlink_metadata(&file)
-            .is_ok_and(|found| found.is_file() && found.len() == 0)
-            .then_some(file)
-    }
-
-    /// All branches whose files are empty.
-    #[must_use]
-    pub fn empty_files(&self) -> Vec<(BranchName, PathBuf)> {
-        let top = self.common_dir().join(HEADS);
-        let (mut found, mut ahead) = (Vec::new(), vec![top.clone()]);
-        while let Some(directory) = ahead.pop() {
-            for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
-                match entry.file_type() {
-                    Ok(kind) if kind.is_dir() => ahead.push(entry.path()),
-                    Ok(_) => {
-                        let path = entry.path();
-                        let name = path.strip_prefix(&top).ok().map(|name| name.as_os_str().as_bytes());
-                        let branch = name.and_then(|name| BranchName::new(name).ok());
-                        found.extend(
-                            branch.and_then(|branch| Some((branch.clone(), self.empty_file(&branch)?))),
-                        );
-                    }
-                    Err(_) => {}
-                }
-            }
-        }
-        found.sort();
-        found
-    }
-
     /// The current value of `name` (a full ref name); `None` if it does not exist. Never cached.
     pub fn read_ref(&self, name: &BStr) -> Result<Option<CommitId>, RefError> {
         let unreadable = |why: String| RefError::Unreadable { name: name.to_string(), why };
@@ -189,7 +109,7 @@ impl Repo {
     }
 
     /// Refuses a named pipe in the place of a file of the common git directory: whoever opens it waits.
-    fn check_no_pipe(&self, name: impl AsRef<[u8]>) -> std::io::Result<()> {
+    pub(super) fn check_no_pipe(&self, name: impl AsRef<[u8]>) -> std::io::Result<()> {
         fsutil::check_no_pipe(&self.common_dir().join(OsStr::from_bytes(name.as_ref())))
     }
 
@@ -300,16 +220,6 @@ impl Repo {
                 RefError::Unwritable { name: shown, why }
             }
         })
-    }
-
-    /// The refs with the name of a directory of ours, but for slots, whose states are listed elsewhere.
-    ///
-    /// # Errors
-    /// [`RefError::Unreadable`] if refs cannot be listed.
-    pub fn refs_in_the_way(&self) -> Result<Vec<String>, RefError> {
-        let all = self.tips("refs/")?.into_iter().map(|tip| (format!("refs/{}", tip.branch), ()));
-        let found = layout::in_the_way(&all.collect()).into_keys();
-        Ok(found.filter(|name| !name.starts_with(layout::SLOTS)).collect())
     }
 
     /// A loose ref above `name`, whose file is where the directory of `name` would be.

@@ -2,7 +2,8 @@
 //!
 //! | file | contains |
 //! |---|---|
-//! | `cas` | lists refs, and moves one by compare-and-swap |
+//! | `cas` | reads a ref, and moves it by compare-and-swap |
+//! | `list` | lists refs |
 //! | `transaction` | moves several refs together |
 //! | `notify` | reports changes of refs in the files of this repository |
 //! | `reflog` | reads and writes reflogs |
@@ -13,6 +14,7 @@
 pub(crate) mod abandoned;
 pub(crate) mod cas;
 pub(crate) mod intent_log;
+pub(crate) mod list;
 pub(crate) mod lock;
 pub(crate) mod notify;
 pub(crate) mod reflog;

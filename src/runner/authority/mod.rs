@@ -17,7 +17,7 @@ use bstr::ByteSlice;
 
 use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName};
 use crate::contract::landing::Store;
-use crate::git::refs::cas::Tip;
+use crate::git::refs::list::Tip;
 use crate::git::remote::{Move, QUESTION};
 use crate::git::{RefError, Repo, Store as GitStore, Swap, Workplace};
 

@@ -10,7 +10,7 @@ use bstr::ByteSlice;
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::contract::layout::slot_ref;
 use crate::git::atomic::Unmoved;
-use crate::git::refs::cas::Tip;
+use crate::git::refs::list::Tip;
 use crate::git::remote::{PATIENCE, QUESTION};
 use crate::git::{RefChange, RefError, Repo, Together};
 use crate::runner::authority::Authority;

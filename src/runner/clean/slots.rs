@@ -6,7 +6,7 @@
 
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::contract::layout::{fetched_slots, slot_ref};
-use crate::git::refs::cas::Tip;
+use crate::git::refs::list::Tip;
 use crate::git::{RefChange, RefError, Repo, Together};
 
 use super::item::{CleanError, CleanOptions, Item, Kind, age};

@@ -21,7 +21,7 @@ use crate::contract::head::Event;
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::contract::preference::{Preferred, preferred};
 use crate::contract::waits_for::{Deadline, WaitsFor};
-use crate::git::refs::cas::Tip;
+use crate::git::refs::list::Tip;
 use crate::git::worktrees::error::WorktreeError;
 use crate::git::worktrees::registration::{Owner, Registered};
 use crate::git::{Checkout, RefError, Repo};
