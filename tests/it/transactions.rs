@@ -151,6 +151,37 @@ fn directories_go_with_their_last_ref() {
     assert_eq!([directory("run"), directory("")].map(|path| path.is_dir()), [false, true]);
 }
 
+/// CONTRACT 5.28
+#[test]
+fn a_log_goes_before_its_ref_and_with_its_directories() {
+    let repo = Repo::new();
+    repo.git(["branch", "run/x/a"]);
+    repo.git(["branch", "run/y/a"]);
+    let log = |name: &str| repo.path.join(".git/logs/refs/heads").join(name);
+    assert!(log("run/x/a").is_file());
+    let delete = |name: &str| {
+        let gone = [change(&repo, &format!("refs/heads/{name}"), Some("main"), None)];
+        assert_eq!(store(&repo).handle().swap_together(&gone, "test").expect("it can"), Together::Won);
+    };
+    delete("run/x/a");
+    assert_eq!([log("run/x").exists(), log("run/y/a").is_file(), log("main").is_file()], [false, true, true]);
+    // Where the files of a ref and of its log would be there may be directories of removed ones.
+    repo.git(["pack-refs", "--all"]);
+    std::fs::remove_file(log("run/y/a")).expect("a log");
+    for place in ["logs/refs/heads/run/y/a/b", "refs/heads/run/y/a/b"] {
+        std::fs::create_dir_all(repo.path.join(".git").join(place)).expect("a directory");
+    }
+    delete("run/y/a");
+    assert_eq!(names(&repo), ["refs/heads/main"]);
+    assert_eq!([log("run").exists(), repo.path.join(".git/refs/heads/run").exists()], [false, false]);
+    // A file in the place of a directory of logs is not the log of the ref.
+    repo.git(["branch", "run/z"]);
+    std::fs::remove_dir_all(log("run")).expect("a directory");
+    std::fs::write(log("run"), "").expect("a file");
+    delete("run/z");
+    assert_eq!(names(&repo), ["refs/heads/main"]);
+}
+
 #[test]
 fn no_list_misses_a_ref_that_is_packed_meanwhile() {
     let repo = Repo::new();

@@ -49,7 +49,7 @@ impl RefLock {
                 // right now.
                 Err(error) if error.kind() == ErrorKind::NotFound && watch.elapsed() <= patience => {
                     match fs::create_dir_all(lock.parent().ok_or(error)?) {
-                        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                        Err(error) if !is_of_a_race(error.kind()) => return Err(error),
                         Ok(()) | Err(_) => {}
                     }
                 }
@@ -84,6 +84,11 @@ impl Drop for RefLock {
             tracing::warn!(lock = %self.lock.display(), %error, "a lock stays");
         }
     }
+}
+
+/// Whether directories could not be made since others may be removing them. A file in their place is found at the next try.
+pub(super) fn is_of_a_race(error: ErrorKind) -> bool {
+    matches!(error, ErrorKind::NotFound | ErrorKind::AlreadyExists)
 }
 
 fn make(lock: &Path, value: &[u8]) -> io::Result<()> {

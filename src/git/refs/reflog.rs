@@ -4,7 +4,7 @@
 //! [`crate::contract::headlog`] decides what a reflog proves.
 
 use std::ffi::OsStr;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -16,10 +16,14 @@ use crate::contract::headlog::{self, Moved};
 use crate::contract::ids::CommitId;
 use crate::contract::layout::{HEADS, TRACKED};
 use crate::fsutil;
+use crate::git::refs::lock::is_of_a_race;
 use crate::git::repo::open::Repo;
 
 /// Refs that get a reflog when they are created, under git's default configuration.
 const LOGGED: [&str; 3] = [HEADS, TRACKED, "refs/notes/"];
+
+/// How often the file of a log is made while others remove its directory.
+const MOST_TRIES: usize = 100;
 
 /// The reflog of a checkout's HEAD, oldest entry first; empty if there is none.
 pub(crate) fn of_head(git_dir: &Path) -> Vec<Moved> {
@@ -51,20 +55,28 @@ impl Repo {
         };
         let line = self.reflog_line(old, new, log)?;
         let path = path(self.common_dir(), name);
-        if wanted && let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent)?;
-        }
-        let open = || std::fs::OpenOptions::new().append(true).create(wanted).open(&path);
-        let file = match open() {
-            Err(error) if error.kind() == std::io::ErrorKind::IsADirectory => {
-                fsutil::remove_empty(&path)?;
-                open()
+        let open = || {
+            if wanted && let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent)?;
             }
-            opened => opened,
+            std::fs::OpenOptions::new().append(true).create(wanted).open(&path)
         };
+        let mut file = open();
+        for _ in 0..MOST_TRIES {
+            match &file {
+                Err(error) if error.kind() == ErrorKind::IsADirectory => match fsutil::remove_empty(&path) {
+                    Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                    Ok(()) | Err(_) => {}
+                },
+                // Whoever deletes a ref removes the directories that its log has left empty.
+                Err(error) if is_of_a_race(error.kind()) && wanted => {}
+                Ok(_) | Err(_) => break,
+            }
+            file = open();
+        }
         match file {
             Ok(mut file) => file.write_all(&line),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !wanted => Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound && !wanted => Ok(()),
             Err(error) => Err(error),
         }
     }

@@ -5,6 +5,7 @@
 //! [`Repo::release_dead_locks`] of another process writes them.
 
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -91,6 +92,9 @@ impl Repo {
             Some(self.lock_packed(&gone, |path, value| self.lock(path, value))?)
         };
         crate::crashpoint::reach(crate::crashpoint::Point::RefLocked);
+        for name in &gone {
+            self.remove_log(name)?;
+        }
         if changes.len() > 1 {
             let due = held.iter().flatten().map(|prepared| Due {
                 name: prepared.name,
@@ -158,6 +162,7 @@ impl Repo {
                 // This is the release of dead locks.
                 let wait = |path: &Path, value: &[u8]| RefLock::acquire(path, value, LOCK_PATIENCE);
                 let mut packed = Some(self.lock_packed(&[name], wait)?);
+                self.remove_log(name)?;
                 self.remove_ref(prepared, &mut packed)
             }
         }
@@ -250,6 +255,19 @@ impl Repo {
         Ok(())
     }
 
+    /// Removes the reflog of a ref that is to be deleted. It goes before the ref: a ref without a log is better than a log
+    /// that a later ref of this name takes over.
+    fn remove_log(&self, name: &BStr) -> Result<(), RefError> {
+        let top = self.common_dir().join("logs");
+        let file = top.join(OsStr::from_bytes(name));
+        remove_file(&file).map_err(|error| RefError::Unwritable {
+            name: name.to_string(),
+            why: format!("its log: {error}"),
+        })?;
+        remove_emptied(&top, &file);
+        Ok(())
+    }
+
     /// Deletes a prepared ref: from `packed-refs` first, so that no reader sees an older value there.
     fn remove_ref(
         &self,
@@ -265,30 +283,12 @@ impl Repo {
         {
             fsutil::replace(path, &new).map_err(unwritable)?;
         }
-        let reflog = self.common_dir().join("logs").join(OsStr::from_bytes(prepared.name));
-        for file in [&prepared.path, &reflog] {
-            match std::fs::remove_file(file) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(unwritable(error)),
-                Ok(()) | Err(_) => {}
-            }
-        }
-        let path = prepared.path.clone();
+        let file = prepared.path.clone();
+        remove_file(&file).map_err(unwritable)?;
         // Its lock is in the directory.
         drop(prepared);
-        self.remove_emptied(&path);
+        remove_emptied(self.common_dir(), &file);
         Ok(())
-    }
-
-    /// Removes the directories that a deleted ref has left empty, as git does: each list of refs opens them. Those of
-    /// the kinds of refs, like `refs/heads`, stay.
-    fn remove_emptied(&self, file: &Path) {
-        let top = self.common_dir();
-        let above = file
-            .ancestors()
-            .skip(1)
-            .take_while(|above| above.strip_prefix(top).is_ok_and(|below| below.components().count() > KIND));
-        // One that is not empty has others above it.
-        let _ = above.map(std::fs::remove_dir).take_while(Result::is_ok).count();
     }
 
     /// Locks `packed-refs` until the loose refs are deleted, so that no process packs them meanwhile.
@@ -314,6 +314,29 @@ impl Repo {
         let new = (after != before).then_some(after);
         Ok(PackedLock { _lock: lock, path, new, _announced: announced })
     }
+}
+
+/// Removes the file of a ref or of a log. Where it would be there may be nothing, or directories of removed ones.
+fn remove_file(file: &Path) -> std::io::Result<()> {
+    match std::fs::remove_file(file) {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(()),
+        Err(_) if file.is_dir() => {
+            drop(fsutil::remove_empty(file));
+            Ok(())
+        }
+        removed => removed,
+    }
+}
+
+/// Removes the directories that a removed file has left empty, as git does: each list of refs opens them. Those of the
+/// kinds of refs below `top`, like `refs/heads`, stay.
+fn remove_emptied(top: &Path, file: &Path) {
+    let above = file
+        .ancestors()
+        .skip(1)
+        .take_while(|above| above.strip_prefix(top).is_ok_and(|below| below.components().count() > KIND));
+    // One that is not empty has others above it.
+    let _ = above.map(std::fs::remove_dir).take_while(Result::is_ok).count();
 }
 
 /// The lock of `packed-refs`. Like git, writes another file and renames it while the lock is held.
