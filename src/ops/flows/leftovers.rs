@@ -42,8 +42,7 @@ pub fn drivers(repo: &Repo, wanted: &CleanOptions, all: &[Listed]) -> Result<Vec
     let mut drivers = Drivers::new(repo)?;
     for run in all.iter().filter_map(|one| one.run.as_ref().ok()).filter(|run| run.status.is_ended()) {
         let Some((place, own)) = drivers.of(run)? else { continue };
-        let own = own.into_iter().filter_map(|(name, head)| Some((BranchName::new(name).ok()?, head)));
-        let resting = own.filter(|(_, head)| rests(repo, run, *head));
+        let resting = own.into_iter().filter(|(_, head)| rests(repo, run, *head));
         items.extend(resting.map(|(branch, known)| item(repo, wanted, run, (place, &branch, known))));
     }
     Ok(items)

@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::contract::ids::CommitId;
+use bstr::BString;
+
+use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::layout::{HEADS, fetched_from};
 use crate::git::Repo;
 use crate::ledger::{LedgerError, Place};
@@ -12,13 +14,13 @@ use crate::model::run::{DecidedBy, Run};
 use crate::ops::error::Error;
 use crate::ops::settings;
 
-/// Drivers, by name, with their newest commits.
-type Heads = Vec<(String, CommitId)>;
+/// Drivers with their newest commits.
+type Heads = Vec<(BranchName, CommitId)>;
 
 /// The drivers of the places that were asked for.
 pub(in crate::ops) struct Drivers<'r> {
     repo: &'r Repo,
-    /// What the names of drivers begin with.
+    /// The beginning of each driver's name.
     prefix: String,
     places: Vec<Decided>,
 }
@@ -28,7 +30,7 @@ struct Decided {
     by: DecidedBy,
     /// `None`: it cannot be reached from here.
     place: Option<Place>,
-    heads: BTreeMap<String, CommitId>,
+    heads: BTreeMap<BString, CommitId>,
 }
 
 impl<'r> Drivers<'r> {
@@ -38,16 +40,17 @@ impl<'r> Drivers<'r> {
 
     /// The head of the driver of a node, or of a flow.
     pub(super) fn head(&mut self, run: &Run, alias: &str) -> Result<Option<CommitId>, Error> {
-        let name = format!("{}/{alias}", run.slug);
+        let name = BString::from(format!("{}/{alias}", run.slug));
         Ok(self.decided(run)?.heads.get(&name).copied())
     }
 
-    /// The place that decides a run, and the names and heads of its drivers. `None`: it cannot be reached from here.
+    /// The place that decides a run, and its drivers. `None`: it cannot be reached from here.
     pub(in crate::ops) fn of(&mut self, run: &Run) -> Result<Option<(&Place, Heads)>, Error> {
-        let (prefix, below) = (self.prefix.clone(), format!("{}/", run.slug));
+        let (prefix, below) = (self.prefix.clone(), BString::from(format!("{}/", run.slug)));
         let Decided { place, heads, .. } = self.decided(run)?;
         let own = heads.range(below.clone()..).take_while(|(name, _)| name.starts_with(&below));
-        let own = own.map(|(name, head)| (format!("{prefix}{name}"), *head)).collect();
+        let whole = |name: &BString| BranchName::new([prefix.as_bytes(), name].concat()).ok();
+        let own = own.filter_map(|(name, head)| Some((whole(name)?, *head))).collect();
         Ok(place.as_ref().map(|place| (place, own)))
     }
 
@@ -73,7 +76,8 @@ impl<'r> Drivers<'r> {
             Place::Remote(remote) => format!("{}{prefix}", fetched_from(remote)),
         };
         let tips = self.repo.tips(&refs).map_err(LedgerError::from)?.into_iter();
-        let heads = tips.filter_map(|tip| Some((tip.branch.to_string(), tip.target.ok()?))).collect();
+        let heads =
+            tips.filter_map(|tip| Some((tip.branch.as_bstr().to_owned(), tip.target.ok()?))).collect();
         Ok(Decided { by, place: Some(place), heads })
     }
 }

@@ -1,5 +1,8 @@
 //! Graphs that are made with options and from files, and the texts of roles.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
 use super::*;
 
 const PAIR: &str = "\
@@ -393,9 +396,14 @@ fn clean_removes_the_drivers_of_an_ended_graph_and_a_resumed_one_gets_new_ones()
     graph.ok(&["run", "stop", "RUN"]);
     let young = out(&graph.repo.aynig_ok(["clean", "--apply"]));
     assert!(young.contains("has ended, and not long ago") && drivers() == before, "{young}");
+    let own = format!("run/{}/", graph.slug);
+    // The name of a branch need not be UTF-8.
+    let odd = OsString::from_vec([format!("refs/heads/{own}").as_bytes(), b"\xff"].concat());
+    let mut branch = graph.repo.git_command();
+    branch.arg("update-ref").arg(odd).arg(format!("{own}ada"));
+    assert!(branch.status().expect("git runs").success());
     let gone = clean();
     assert!(gone.contains(&format!("`aynig orch show {}`", graph.slug)), "{gone}");
-    let own = format!("run/{}/", graph.slug);
     let left: Vec<String> = before.into_iter().filter(|name| !name.starts_with(&own)).collect();
     assert_eq!(left, [format!("run/{other}/eve")]);
     assert_eq!(drivers(), left, "those of the other run stay");
