@@ -61,6 +61,11 @@ pub(crate) fn handed_on(trailers: &Trailers) -> impl Iterator<Item = &Trailer> {
     trailers.dwp_unreserved().filter(|trailer| !is_of_one_request(trailer))
 }
 
+/// Returns the trailers of a request that no other one takes over.
+pub(crate) fn of_one_request(trailers: &Trailers) -> impl Iterator<Item = &Trailer> {
+    trailers.iter().filter(|trailer| is_of_one_request(trailer))
+}
+
 fn is_of_one_request(trailer: &Trailer) -> bool {
     OF_ONE_REQUEST.iter().any(|key| trailer.key == *key)
 }

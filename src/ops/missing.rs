@@ -4,8 +4,14 @@
 //! never suggest creating a branch.
 
 use crate::contract::alike::{nearest, nearest_command};
+use crate::contract::carried::of_one_request;
 use crate::contract::ids::{BranchName, CommitId, RemoteName, StateName};
+use crate::contract::lease::requested_seconds;
+use crate::contract::message::Message;
+use crate::contract::titles::default_subject;
+use crate::contract::trailers::Trailer;
 use crate::git::Repo;
+use crate::git::objects::commits::Stored;
 use crate::ledger::Tip;
 use crate::ledger::runs::find;
 use crate::model::run::Run;
@@ -40,10 +46,30 @@ pub fn options(repo: &Repo, authority: &Authority, branch: &BranchName) -> Strin
     }
 }
 
-/// Returns the call that requests another state in place of a mistyped one, with the rest of its commit.
-pub fn corrected(repo: &Repo, authority: &Authority, branch: &BranchName, state: &str) -> String {
-    let options = options(repo, authority, branch);
-    format!("`aynig set-state{options} --state {} --keep-body --keep-trailers=all`", shell_quote(state))
+/// Returns the call that requests the state `near` in place of the mistyped `state`, with the rest of its commit: also
+/// with what such a call does not take over by itself.
+pub fn corrected(
+    repo: &Repo,
+    authority: &Authority,
+    (branch, commit): (&BranchName, &Stored),
+    (state, near): (&StateName, &str),
+) -> String {
+    let Message { subject, trailers, .. } = Message::parse(&commit.message);
+    let mut line = format!(
+        "aynig set-state{} --state {} --keep-body --keep-trailers=all",
+        options(repo, authority, branch),
+        shell_quote(near)
+    );
+    if subject != default_subject(state) {
+        line += &format!(" --subject {}", shell_quote(&subject));
+    }
+    if let Ok(Some(seconds)) = requested_seconds(&trailers) {
+        line += &format!(" --lease-seconds {seconds}");
+    }
+    for Trailer { key, value } in of_one_request(&trailers) {
+        line += &format!(" --trailer {}", shell_quote([key.as_slice(), b": ", value].concat()));
+    }
+    format!("`{line}`")
 }
 
 /// Returns the message for a branch without a state event.

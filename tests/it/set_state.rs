@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::Stdio;
 
+use super::flow_engine::typed as type_line;
 use super::support::*;
 
 const RUN: &str = "11111111-2222-4333-8444-555555555555";
@@ -557,6 +558,22 @@ fn a_state_that_may_be_a_slip_is_warned_of_and_set() {
     let kept = repo.git(["log", "-1", "--format=%b"]);
     let has = ["a task", "Ticket: 7", "dwp-state: review"].map(|text| kept.contains(text));
     assert_eq!(has, [true; 3], "{kept}");
+    // What such a call does not take over by itself is in the line.
+    let wish = [
+        "--subject",
+        "Look: 'it'",
+        "--lease-seconds",
+        "777",
+        "--trailer",
+        "dwp-not-before: 2100-01-01T00:00:00Z",
+    ];
+    let said = err(&repo.aynig_ok(["set-state", "--state", "revew"].into_iter().chain(wish)));
+    let asked = repo.git(["log", "-1", "--format=%B"]);
+    let (_, line) = said.split_once("did you mean review? `aynig ").expect("a line");
+    let line = line.split_once("` requests it").expect("its end").0;
+    let typed = type_line(&repo, &format!("{} {line}", env!("CARGO_BIN_EXE_aynig")));
+    assert!(typed.status.success(), "{line}: {}", err(&typed));
+    assert_eq!(repo.git(["log", "-1", "--format=%B"]), asked.replace("revew", "review"));
     assert!(warned("revew").contains(&words));
     for lawful in ["review", "done", "tested", "reviewed", "publish", "published"] {
         assert_eq!(warned(lawful), "", "{lawful}");

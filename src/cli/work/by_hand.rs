@@ -142,7 +142,7 @@ pub(crate) fn advise(advice: &[Advice]) {
                 span(*left)
             )),
             Advice::NoCommand { branch, state, near, corrected } => {
-                let next = corrected.iter().map(|line| format!(" {line} requests it")).collect::<String>();
+                let next = corrected.as_ref().map(|line| format!(" {line} requests it")).unwrap_or_default();
                 ui::warn(&format!("{branch} has no command for {state}; did you mean {near}?{next}"));
             }
             Advice::NothingRuns { branch, state } => {

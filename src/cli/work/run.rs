@@ -406,11 +406,9 @@ impl Answer<'_> {
             self.narrator.tell(&warning);
         }
         let named = named(self.arguments);
-        let left = summary.next_wake.map(|due| u64::try_from(due.saturating_sub(clock::wall_seconds())));
-        let later = match left {
-            Some(left) => format!(", one is due in {}", span_in_short(left.unwrap_or_default())),
-            None => String::new(),
-        };
+        let left = |due: i64| u64::try_from(due.saturating_sub(clock::wall_seconds())).unwrap_or_default();
+        let later = summary.next_wake.map(|due| format!(", one is due in {}", span_in_short(left(due))));
+        let later = later.unwrap_or_default();
         if self.arguments.json {
         } else if !named.is_empty() && !self.narrator.has_warned() {
             // Whoever names a branch waits for an answer, terminal or not.

@@ -106,7 +106,8 @@ pub(super) fn slips(
     let (about, state) = (branch.clone(), state.clone());
     let slip = match slip(repo, commit, &state) {
         Some(Some(near)) => {
-            let corrected = authority.map(|authority| missing::corrected(repo, authority, branch, &near));
+            let corrected = authority
+                .map(|authority| missing::corrected(repo, authority, (branch, commit), (&state, &near)));
             Some(Advice::NoCommand { branch: about, state, near, corrected })
         }
         Some(None) if again => Some(Advice::NothingRuns { branch: about, state }),

@@ -277,16 +277,17 @@ fn waiting(
         Some(from) => from.tree,
         None => stored.and_then(|stored| repo.directory_in(stored.tree, ".aynig").ok()?),
     };
-    let near = commands.filter(|_| row.rests).and_then(|tree| missing::command(repo, tree, state));
-    let question = near.as_ref().map(|near| format!("did you mean {near}?"));
-    row.reason = Some(match near.as_ref().zip(question.as_ref()) {
-        Some((near, question)) => {
-            let corrected = missing::corrected(repo, authority, &branch.name, near);
-            format!("{reason}; {question} {corrected} requests it")
+    let near =
+        commands.filter(|_| row.rests).and_then(|tree| missing::command(repo, tree, state)).zip(stored);
+    let question = near.as_ref().map(|(near, _)| format!("did you mean {near}?")).unwrap_or_default();
+    row.reason = Some(match &near {
+        Some((near, stored)) => {
+            let line = missing::corrected(repo, authority, (&branch.name, stored), (state, near));
+            format!("{reason}; {question} {line} requests it")
         }
         None => reason.to_string(),
     });
-    row.brief = row.rests.then(|| question.unwrap_or_default());
+    row.brief = row.rests.then_some(question);
 }
 
 /// Why the state is requested again, and where the work is, in words. `stored` is HEAD.

@@ -27,7 +27,7 @@ edges:
   - { from: a, to: e }
 ";
 
-/// What is called, by name, with the arguments; and what plain git needs to read or push as much, in `sh`.
+/// The calls by name, with their arguments; and in `sh` the call of plain git that reads or pushes as much.
 const CALLS: [(&str, &[&str], &str); 6] = [
     ("a push of a state", &["set-state", "main", "--state", "done", "--remote", "hub"], PUSH),
     ("a pass with nothing to do", &["run"], "git for-each-ref --format='%(contents)'"),
