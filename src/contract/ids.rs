@@ -209,6 +209,8 @@ fn escaped(at: usize, byte: u8) -> String {
 
 fn broken_branch_rule(name: &[u8]) -> Option<&'static str> {
     let refused = |byte: &u8| *byte < 0x20 || *byte == 0x7f || b" ~^:?*[\\".contains(byte);
+    // Names are checked by the thousand, and a search for a text is costly to set up.
+    let has = |pair: &[u8; 2]| name.windows(2).any(|two| two == pair);
     if name.is_empty() {
         Some("it is empty")
     } else if name.iter().any(refused) {
@@ -217,7 +219,7 @@ fn broken_branch_rule(name: &[u8]) -> Option<&'static str> {
         Some("it begins with a dash")
     } else if name == b"HEAD" {
         Some("HEAD means the current commit")
-    } else if name.contains_str("..") || name.contains_str("@{") {
+    } else if has(b"..") || has(b"@{") {
         Some("it holds \"..\" or \"@{\"")
     } else if name.ends_with(b".") {
         Some("it ends with a dot")

@@ -328,6 +328,17 @@ impl Repo {
         Ok(tips)
     }
 
+    /// Those of these branches that there are, here or as last fetched from a remote. No other ref is read.
+    pub fn branches_of(
+        &self,
+        remote: Option<&RemoteName>,
+        only: &[BranchName],
+    ) -> Result<Vec<Tip>, RefError> {
+        let names = self.namespace().unwrap_or_default();
+        let only = only.iter().filter(|branch| !names.has_branch(branch)).cloned().collect();
+        self.tips_of(&remote.map_or_else(|| HEADS.to_owned(), fetched_from), only)
+    }
+
     /// All branches that `remote` is known to have, from runners' fetches and from the user's;
     /// unreadable refs are left out.
     pub(crate) fn known_branches(&self, remote: &RemoteName) -> BTreeSet<BranchName> {

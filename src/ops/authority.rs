@@ -98,8 +98,8 @@ pub fn elsewhere(repo: &Repo, authority: &Authority) -> Option<String> {
     let names = repo.remote_names();
     let remote = names.iter().find(|name| *name == "origin").or(names.first())?;
     if is_decided(repo, authority)
-        || repo.branches().unwrap_or_default().iter().any(|tip| declares(repo, tip))
         || unset(repo, authority).is_some()
+        || repo.branches().unwrap_or_default().iter().any(|tip| declares(repo, tip))
     {
         return None;
     }

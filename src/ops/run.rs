@@ -91,6 +91,7 @@ pub fn options(repo: &Repo, process: &Process, settings: &Settings) -> Result<Op
             current: settings.current_branch,
             globs: branch_globs(&settings.branch)?,
             named: settings.branch.clone(),
+            only: Vec::new(),
         },
         // A run looks at no other branches.
         trust: Trust { branches: GlobSet::empty(), ..settings.trust()? },

@@ -106,7 +106,8 @@ pub fn look(repo: &Repo, authority: &Authority, query: &Query, now: i64) -> Resu
     let slots = authority.slots(repo).unwrap_or_default();
     let question = Question { repo, authority, options: &query.options, now, notes: false };
     let Survey { branches, commands_from, .. } = survey(&question)?;
-    let mut seen = Seen { empty: branches.is_empty(), workspaces: workspace::count(repo), ..Seen::default() };
+    let empty = branches.is_empty() && query.options.selection.only.is_empty();
+    let mut seen = Seen { empty, workspaces: workspace::count(repo), ..Seen::default() };
     let unsigned = trust::unsigned_stalls(repo, &query.options.trust, &branches);
     let slots: HashMap<&BranchName, CommitId> =
         slots.iter().filter_map(|tip| Some((&tip.branch, tip.target.clone().ok()?))).collect();
@@ -182,8 +183,7 @@ pub fn parked(
         return Ok(Vec::new());
     }
     let mut options = survey_options(repo, process, None)?;
-    let names: Vec<String> = branches.iter().map(BranchName::to_string).collect();
-    options.selection.globs = settings::branch_globs(&names)?;
+    options.selection = settings::only(options.selection, branches.to_vec())?;
     let now = clock::wall_seconds();
     let survey = survey(&Question { repo, authority, options: &options, now, notes: false })
         .map_err(|error| Error::from(PassError::from(error)))?;
@@ -224,7 +224,7 @@ pub fn unnamed_default(
 /// Judges one branch as a plain `aynig run` here would.
 fn judged(repo: &Repo, authority: &Authority, process: &Process, branch: &BranchName) -> Option<Branch> {
     let mut options = survey_options(repo, process, None).ok()?;
-    options.selection.globs = settings::branch_globs(&[branch.to_string()]).ok()?;
+    options.selection = settings::only(options.selection, vec![branch.clone()]).ok()?;
     let now = clock::wall_seconds();
     let survey = survey(&Question { repo, authority, options: &options, now, notes: false }).ok()?;
     survey.branches.into_iter().find(|found| found.name == *branch)

@@ -17,7 +17,7 @@ use crate::engine::FLOW;
 use crate::git::Repo;
 use crate::model::run::RunKind;
 use crate::runner::authority::Authority;
-use crate::runner::options::{Options, Selection};
+use crate::runner::options::Options;
 use crate::runner::passes::deliver::{Prospect, prospect};
 use crate::runner::survey::rest::{Outlook, outlook};
 use crate::runner::survey::{self, CommandsFrom, Question, Survey};
@@ -28,7 +28,7 @@ use super::error::Error;
 use super::missing::{Purpose, for_run, missing};
 use super::outer::OuterCommand;
 use super::run::survey_options;
-use super::settings::{self, branch_globs, globs};
+use super::settings::{self, globs};
 use super::target::selected;
 use super::view::branch::BranchView;
 use super::view::deferred::deferred;
@@ -128,8 +128,8 @@ impl<'a> Wait<'a> {
             )));
         }
         let plain = survey_options(repo, process, None)?;
-        let names: Vec<String> = chosen.iter().map(|one| one.branch.to_string()).collect();
-        let selection = Selection { globs: branch_globs(&names)?, ..plain.selection };
+        let names = chosen.iter().map(|one| one.branch.clone()).collect();
+        let selection = settings::only(plain.selection, names)?;
         let waited = |one: super::target::Selected| Waited {
             name: one.branch,
             came: Came::Open,

@@ -39,12 +39,15 @@ pub struct Selection {
     /// The values of `--branch` and `aynig.branch`, verbatim. A value that equals a branch's name names that
     /// branch.
     pub named: Vec<String>,
+    /// The branches to look at, if only these are meant. Others are then not read. The globs match them.
+    pub only: Vec<BranchName>,
 }
 
 impl Selection {
     /// Selects all branches, the current one included, as `status --all` does.
     pub fn everything() -> Self {
-        Self { current: CurrentBranch::Include, globs: globset::GlobSet::empty(), named: Vec::new() }
+        let globs = globset::GlobSet::empty();
+        Self { current: CurrentBranch::Include, globs, named: Vec::new(), only: Vec::new() }
     }
 
     /// Whether the globs match `branch`.

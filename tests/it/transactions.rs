@@ -1,6 +1,6 @@
 //! Several refs moved together, in the repository: all or none, in any shape that refs are kept in.
 
-use aynig::contract::ids::CommitId;
+use aynig::contract::ids::{BranchName, CommitId};
 use aynig::git::repo::open::GitVariables;
 use aynig::git::{RefChange, RefError, Store, Together};
 
@@ -211,6 +211,34 @@ fn no_list_misses_a_ref_that_is_packed_meanwhile() {
         done.store(true, std::sync::atomic::Ordering::Relaxed);
         assert_eq!(lister.join().expect("no panic"), 101);
     });
+}
+
+#[test]
+fn named_branches_are_read_as_the_list_shows_them() {
+    let repo = Repo::new();
+    for branch in ["packed", "moved", "deep/er", "broken"] {
+        repo.git(["branch", branch]);
+    }
+    repo.git(["pack-refs", "--all"]);
+    repo.git(["commit", "--quiet", "--allow-empty", "-m", "new"]);
+    repo.git(["update-ref", "refs/heads/moved", "HEAD"]);
+    repo.git(["branch", "loose"]);
+    repo.git(["symbolic-ref", "refs/heads/link", "refs/heads/packed"]);
+    repo.git(["update-ref", "refs/remotes/hub/packed", "HEAD"]);
+    std::fs::write(repo.path.join(".git/refs/heads/broken"), "no id\n").expect("a file");
+    let here = store(&repo).handle();
+    let all = here.branches().expect("it can");
+    let names: Vec<String> = all.iter().map(|tip| tip.branch.to_string()).collect();
+    assert_eq!(names, ["deep/er", "link", "loose", "main", "moved", "packed"]);
+    let branch = |name: &str| BranchName::new(name).expect("a name");
+    let few =
+        |names: &[&str]| here.branches_of(None, &names.iter().map(|name| branch(name)).collect::<Vec<_>>());
+    for tip in &all {
+        assert_eq!(few(&[&tip.branch.to_string()]).expect("it can"), [tip.clone()]);
+    }
+    let every = ["packed", "none", "moved", "main", "loose", "link", "deep/er", "deep", "broken", "main"];
+    assert_eq!(few(&every).expect("it can"), all);
+    assert_eq!(few(&["none"]).expect("it can"), []);
 }
 
 /// CONTRACT 5.28

@@ -4,7 +4,7 @@
 //! the ref's file. So the files are read first and `packed-refs` afterwards, opened afresh: a ref whose file has gone
 //! meanwhile is there. The lists of gix read them the other way round.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -36,8 +36,7 @@ impl Repo {
     pub(crate) fn tips(&self, prefix: &str) -> Result<Vec<Tip>, RefError> {
         let unreadable = |why: String| RefError::Unreadable { name: prefix.to_owned(), why };
         let loose = self.loose(prefix);
-        self.check_no_pipe(PACKED).map_err(|error| unreadable(error.to_string()))?;
-        let packed = self.gix.refs.open_packed_buffer().map_err(|error| unreadable(gix_chain(&error)))?;
+        let packed = self.packed_refs(prefix)?;
         let iter = packed.as_ref().map(|packed| packed.iter_prefixed(prefix.into())).transpose();
         let mut tips = Vec::new();
         for reference in iter.map_err(|error| unreadable(gix_chain(&error)))?.into_iter().flatten() {
@@ -58,6 +57,53 @@ impl Repo {
         Ok(tips)
     }
 
+    /// Those of these refs below `prefix` that there are, as [`Repo::tips`] lists them. No other is read.
+    pub(crate) fn tips_of(&self, prefix: &str, only: BTreeSet<BranchName>) -> Result<Vec<Tip>, RefError> {
+        let unreadable = |error| RefError::Unreadable { name: prefix.to_owned(), why: gix_chain(&error) };
+        let looked = only.into_iter().filter_map(|branch| {
+            let name = BString::from([prefix.as_bytes(), branch.as_ref()].concat());
+            let name = gix::refs::FullName::try_from(name).ok()?;
+            let loose = self.loose_ref(&name);
+            Some((branch, name, loose))
+        });
+        // All files before `packed-refs`.
+        let looked: Vec<_> = looked.collect();
+        let packed = self.packed_refs(prefix)?;
+        let mut tips = Vec::new();
+        for (branch, name, loose) in looked {
+            let target = match (loose, &packed) {
+                (Some(target), _) => target,
+                (None, None) => None,
+                (None, Some(packed)) => {
+                    let found = packed.try_find(name.as_ref()).map_err(unreadable)?;
+                    found.map(|found| Ok(ours(&found.target())))
+                }
+            };
+            tips.extend(target.map(|target| Tip { branch, target }));
+        }
+        Ok(tips)
+    }
+
+    /// Opens `packed-refs` afresh, to read refs below `prefix`.
+    fn packed_refs(&self, prefix: &str) -> Result<Option<gix::refs::packed::Buffer>, RefError> {
+        let unreadable = |why: String| RefError::Unreadable { name: prefix.to_owned(), why };
+        self.check_no_pipe(PACKED).map_err(|error| unreadable(error.to_string()))?;
+        self.gix.refs.open_packed_buffer().map_err(|error| unreadable(gix_chain(&error)))
+    }
+
+    /// The target in the file of a ref. `None`: there is no file. `Some(None)`: it cannot be read, and is passed over.
+    fn loose_ref(&self, name: &gix::refs::FullName) -> Option<Option<Result<CommitId, BString>>> {
+        let read = self.check_no_pipe(name.as_bstr()).map_err(gix::Error::from_error);
+        match read.and_then(|()| self.gix.refs.try_find_loose(name.as_ref())) {
+            Ok(found) => found.map(|reference| Some(target(reference.target))),
+            Err(error) => {
+                let (name, error) = (name.as_bstr(), gix_chain(&error));
+                tracing::warn!(%name, error, "a ref could not be read; passed over");
+                Some(None)
+            }
+        }
+    }
+
     /// The targets of the refs below `prefix` that have files, by their full names. `None`: the file cannot be read. Its
     /// neighbours are still listed.
     fn loose(&self, prefix: &str) -> BTreeMap<BString, Option<Result<CommitId, BString>>> {
@@ -71,14 +117,9 @@ impl Repo {
                 let name = path.strip_prefix(top).ok().map(|name| BString::from(name.as_os_str().as_bytes()));
                 let Some(name) = name.filter(|name| name.starts_with(prefix.as_bytes())) else { continue };
                 let Ok(full) = gix::refs::FullName::try_from(name.as_bstr()) else { continue };
-                match self.gix.refs.try_find_loose(full.as_ref()) {
-                    Ok(Some(reference)) => drop(found.insert(name, Some(target(reference.target)))),
-                    // It was deleted or packed since the directory was read.
-                    Ok(None) => {}
-                    Err(error) => {
-                        tracing::warn!(%name, error = gix_chain(&error), "a ref could not be read; passed over");
-                        found.insert(name, None);
-                    }
+                // There is none if it was deleted or packed since the directory was read.
+                if let Some(target) = self.loose_ref(&full) {
+                    found.insert(name, target);
                 }
             }
         }

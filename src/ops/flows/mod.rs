@@ -42,7 +42,6 @@ use crate::model::state::State;
 use crate::model::step::{Opcode, Step};
 use crate::model::workspace::{Workspace, WorkspaceStatus};
 use crate::runner::authority::Authority;
-use crate::runner::options::Selection;
 use crate::runner::survey::verdict::Reason;
 use crate::words::error_chain;
 
@@ -356,7 +355,7 @@ fn flow_of(repo: &Repo, tip: &Tip) -> Result<Flow, Error> {
     })
 }
 
-/// The drivers that match a glob, as a pass here judges them.
+/// The drivers that a name or a glob selects, as a pass here judges them.
 fn drivers(
     repo: &Repo,
     process: &Process,
@@ -364,8 +363,7 @@ fn drivers(
     pattern: &str,
 ) -> Result<HashMap<String, BranchView>, Error> {
     let mut options = survey_options(repo, process, None)?;
-    let globs = settings::branch_globs(&[pattern.to_owned()])?;
-    options.selection = Selection { globs, ..options.selection };
+    options.selection = settings::narrowed(options.selection, &[pattern.to_owned()])?;
     let query = Query { options, one: None, named: true, filter: Filter::default() };
     let seen = look(repo, authority, &query, clock::wall_seconds())?;
     Ok(seen.rows.into_iter().map(|row| (row.branch.clone(), row)).collect())
@@ -379,7 +377,7 @@ fn driver_row(
     branch: &BranchName,
 ) -> Result<Option<BranchView>, Error> {
     let name = branch.to_string();
-    let mut rows = drivers(repo, process, authority, &globset::escape(&name))?;
+    let mut rows = drivers(repo, process, authority, &name)?;
     Ok(rows.remove(&name))
 }
 

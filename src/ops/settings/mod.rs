@@ -20,13 +20,13 @@ use std::time::Duration;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::contract::alike::nearest;
-use crate::contract::ids::{RemoteName, RoleName};
+use crate::contract::ids::{BranchName, RemoteName, RoleName};
 use crate::contract::requeue::OnInterrupt;
 use crate::git::Repo;
 use crate::git::repo::config::Setting;
 use crate::git::worktrees::registration::plain;
 use crate::publish::Forge;
-use crate::runner::options::{CurrentBranch, Takeover, Trust, is_glob};
+use crate::runner::options::{CurrentBranch, Selection, Takeover, Trust, is_glob};
 
 use super::error::Error;
 use keys::{Fallback, Group, KEYS, Key, Value};
@@ -311,6 +311,21 @@ pub fn globs(option: &str, texts: &[String]) -> Result<GlobSet, Error> {
 pub fn branch_globs(named: &[String]) -> Result<GlobSet, Error> {
     let pattern = |one: &String| if is_glob(one.as_bytes()) { one.clone() } else { globset::escape(one) };
     globs("--branch", &named.iter().map(pattern).collect::<Vec<_>>())
+}
+
+/// Selects the branches that names and globs on them select. Without a glob no other branch is read.
+pub fn narrowed(plain: Selection, named: &[String]) -> Result<Selection, Error> {
+    let name = |one: &String| BranchName::new(one.as_str()).ok();
+    match named.iter().map(name).collect::<Option<Vec<_>>>() {
+        Some(names) => only(plain, names),
+        None => Ok(Selection { globs: branch_globs(named)?, ..plain }),
+    }
+}
+
+/// Selects these branches. No other is read, if there is one of them.
+pub fn only(plain: Selection, branches: Vec<BranchName>) -> Result<Selection, Error> {
+    let names: Vec<String> = branches.iter().map(BranchName::to_string).collect();
+    Ok(Selection { globs: branch_globs(&names)?, only: branches, ..plain })
 }
 
 /// Compiles the globs on trailers, which ignore case. `None` if there are none.

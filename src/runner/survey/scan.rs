@@ -68,7 +68,11 @@ pub(crate) fn scan(
 ) -> Result<(Vec<Branch>, Option<Arc<CommandsFrom>>), SurveyError> {
     let view = View::new(question)?;
     let repo = question.repo;
-    let tips = beside(question.authority.branches(repo)?, earlier);
+    let tips = match question.options.selection.only.as_slice() {
+        [] => question.authority.branches(repo)?,
+        only => question.authority.branches_of(repo, only)?,
+    };
+    let tips = beside(tips, earlier);
     let from = view.commands.as_ref().ok().cloned().flatten();
     let judged = repo.in_shares(tips, SHARE, |repo, tips| view.judge_all(repo, tips));
     let mut judged = judged.into_iter();
@@ -508,7 +512,7 @@ mod tests {
             (Only, false, false, Some(NotCurrent)),
         ] {
             let globs = globs(if admitted { "ta*" } else { "x*" });
-            let selection = Selection { current, globs, named: Vec::new() };
+            let selection = Selection { current, globs, ..Selection::everything() };
             let found = selected(&selection, &name("task"), is_current);
             assert_eq!(found, expected, "{current:?} {admitted} {is_current}");
         }

@@ -18,14 +18,14 @@ use aynig::ops::flows::{self, driven};
 use aynig::ops::run::survey_options;
 use aynig::ops::runs::{all, running, update};
 use aynig::ops::settings;
-use aynig::ops::settings::{branch_globs, globs};
+use aynig::ops::settings::globs;
 use aynig::ops::status::{Filter, Query, Seen, look};
 use aynig::ops::target;
 use aynig::ops::view::branch::{BranchView, WAITS};
 use aynig::ops::view::driven::DrivenView;
 use aynig::ops::view::standing::Standing;
 use aynig::runner::authority::Authority;
-use aynig::runner::options::{Options, Selection};
+use aynig::runner::options::Options;
 use aynig::words::{NO_COMMIT, first_of, pluralize};
 
 use crate::cli::args::{Status, not_an_interval};
@@ -121,16 +121,15 @@ fn subject(
     let named: Vec<String> = arguments.names.iter().chain(&arguments.branch).cloned().collect();
     target::all_exist(repo, authority, &named)?;
     if arguments.all || !named.is_empty() || !filter.is_empty() {
-        let globs = branch_globs(&named)?;
-        let options = Options { selection: Selection { globs, ..plain.selection }, ..plain };
+        let options = Options { selection: settings::narrowed(plain.selection, &named)?, ..plain };
         let named = !named.is_empty() || filter.kinds.iter().any(|kind| kind == "unmanaged");
         let query = Query { options, one: None, named, filter };
         return Ok(Subject { query, json });
     }
     let branch = target::branch(repo, authority, None)?;
     target::existing_head(repo, authority, &branch)?;
-    let globs = branch_globs(&[branch.to_string()])?;
-    let options = Options { selection: Selection { globs, ..plain.selection }, ..plain };
+    let selection = settings::only(plain.selection, vec![branch.clone()])?;
+    let options = Options { selection, ..plain };
     let query = Query { options, one: Some(branch), named: true, filter };
     Ok(Subject { query, json })
 }
