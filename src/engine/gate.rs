@@ -371,7 +371,7 @@ impl Engine<'_> {
         }
         let Some(words) = unasked.words(&slug) else { return Ok(()) };
         if !reply.approves || reply.about.is_some() {
-            (self.tell)(&words);
+            unasked.left_out().iter().for_each(|words| (self.tell)(words));
             return Ok(());
         }
         let (what, snapshot) = words.split_once("; ").unwrap_or((&words, ""));

@@ -38,6 +38,18 @@ impl Unasked {
             ),
         })
     }
+
+    /// A sentence about changed files to somebody whose answer counts without them. `None` if there are none.
+    #[must_use]
+    pub fn left_out(self) -> Option<String> {
+        (self.files > 0).then(|| {
+            format!(
+                "the worktree here has changes in {} that the answer is not about; they stay, and a next step here begins with \
+                 them",
+                pluralize(self.files, "file")
+            )
+        })
+    }
 }
 
 impl Workspaces<'_> {

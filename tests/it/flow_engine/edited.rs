@@ -95,7 +95,12 @@ fn a_rejection_names_changes_and_counts() {
     let run = asked(&repo);
     edit(&run);
     let output = repo.aynig_ok(["flow", "reject", &run.slug]);
-    assert!(err(&output).contains("2 files"), "{}", told(&output));
+    let told = err(&output);
+    assert!(told.contains("changes in 2 files that the answer is not about; they stay"), "{told}");
+    assert!(!told.contains("refused"), "{told}");
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&repo, &run), ["one completed ask", "ask gate_rejected STOP"]);
+    assert!(run.worktree.join("new").exists());
 }
 
 /// CONTRACT 20.24
