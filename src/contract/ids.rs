@@ -208,7 +208,8 @@ fn escaped(at: usize, byte: u8) -> String {
 }
 
 fn broken_branch_rule(name: &[u8]) -> Option<&'static str> {
-    let refused = |byte: &u8| *byte < 0x20 || *byte == 0x7f || b" ~^:?*[\\".contains(byte);
+    let refused =
+        |byte: &u8| matches!(byte, 0..=b' ' | 0x7f | b'~' | b'^' | b':' | b'?' | b'*' | b'[' | b'\\');
     // Names are checked by the thousand, and a search for a text is costly to set up.
     let has = |pair: &[u8; 2]| name.windows(2).any(|two| two == pair);
     if name.is_empty() {

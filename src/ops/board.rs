@@ -1,18 +1,16 @@
 //! All runs at a glance: for each its status in one of five words, and what waits for a person.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
-use crate::git::Repo;
 use crate::model::approval::Approval;
-use crate::model::ids::{RunId, Slug};
+use crate::model::ids::{RunId, Slug, StepId};
 use crate::model::node::NodeStatus;
 use crate::model::run::{GlobalMode, Mode, RunKind, RunStatus, Usage, Verdict};
 use crate::model::state::State;
 use crate::model::time::Timestamp;
 use crate::model::trace::Halted;
-
-use super::error::Error;
-use super::runs::known::Known;
 
 /// The status of a run in five words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,15 +32,15 @@ pub enum Doing {
 /// A run at a glance.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Glance {
+pub struct Glance<'s> {
     /// Its id.
     pub id: RunId,
     /// Its short name.
-    pub slug: Slug,
+    pub slug: &'s Slug,
     /// Flow or graph.
     pub kind: RunKind,
     /// A text for people.
-    pub label: String,
+    pub label: &'s str,
     /// The status of the contract.
     pub status: RunStatus,
     /// What it is doing.
@@ -66,15 +64,15 @@ pub struct Glance {
     /// The end of a flow.
     pub verdict: Option<&'static str>,
     /// Its last word.
-    pub termination: Option<String>,
+    pub termination: Option<&'s str>,
     /// What a person is asked for otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub waiting_for: Option<String>,
+    pub waiting_for: Option<&'s str>,
     /// The last words of the node that was active last.
-    pub last_words: String,
+    pub last_words: &'s str,
     /// The newest step of a flow.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub step: Option<String>,
+    pub step: Option<&'s StepId>,
 }
 
 /// How many nodes of a run do what.
@@ -107,23 +105,24 @@ impl Counts {
     }
 }
 
-/// All runs, the one that changed last first. Those that cannot be read are left out.
-pub fn glances(repo: &Repo, known: &mut Known) -> Result<Vec<Glance>, Error> {
-    let mut all: Vec<Glance> = known.states(repo)?.iter().map(|state| glance(state)).collect();
+/// All runs, the one that changed last first.
+#[must_use]
+pub fn glances<'s>(states: &'s [Cow<'_, State>]) -> Vec<Glance<'s>> {
+    let mut all: Vec<Glance<'_>> = states.iter().map(|state| glance(state)).collect();
     all.sort_by_key(|one| std::cmp::Reverse((one.updated_at, one.id)));
-    Ok(all)
+    all
 }
 
-fn glance(state: &State) -> Glance {
+fn glance(state: &State) -> Glance<'_> {
     let run = &state.run;
     let is_open = |approval: &&Approval| approval.is_open() && !run.status.is_ended();
     let open = state.approvals.values().filter(is_open).count();
     let active = state.nodes.values().max_by_key(|node| node.last_activity_at);
     Glance {
         id: run.id,
-        slug: run.slug.clone(),
+        slug: &run.slug,
         kind: run.kind,
-        label: run.label.clone(),
+        label: &run.label,
         status: run.status,
         doing: doing(state),
         mode: run.mode,
@@ -135,10 +134,10 @@ fn glance(state: &State) -> Glance {
         open_approvals: open,
         halted: halted(state),
         verdict: run.verdict.map(Verdict::word),
-        termination: run.termination.clone(),
-        waiting_for: run.waiting_for.clone().filter(|_| !run.status.is_ended()),
-        last_words: active.map(|node| node.summary.clone()).unwrap_or_default(),
-        step: state.steps.values().next_back().map(|step| step.id.to_string()),
+        termination: run.termination.as_deref(),
+        waiting_for: run.waiting_for.as_deref().filter(|_| !run.status.is_ended()),
+        last_words: active.map(|node| node.summary.as_str()).unwrap_or_default(),
+        step: state.steps.values().next_back().map(|step| &step.id),
     }
 }
 

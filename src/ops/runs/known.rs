@@ -4,6 +4,7 @@
 //! compared with the time.
 
 use std::borrow::Cow;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::clock;
@@ -33,19 +34,21 @@ impl Known {
     /// are left out.
     pub(in crate::ops) fn ledgers(&mut self, repo: &Repo) -> Result<impl Iterator<Item = &Tip>, Error> {
         super::follow_deleted(repo)?;
-        let mut before = std::mem::take(&mut self.tips);
-        for (run, head) in runs::all(repo)? {
-            match before.remove(&run).filter(|tip| tip.id == head).map_or_else(|| read(repo, run, head), Some)
-            {
-                Some(tip) => drop(self.tips.insert(run, tip)),
-                None => tracing::debug!(%run, "the run cannot be read"),
+        let heads: BTreeMap<RunId, CommitId> = runs::all(repo)?.into_iter().collect();
+        self.tips.retain(|run, tip| heads.get(run) == Some(&tip.id));
+        for (run, head) in heads {
+            if let Entry::Vacant(missing) = self.tips.entry(run) {
+                match read(repo, run, head) {
+                    Some(tip) => drop(missing.insert(tip)),
+                    None => tracing::debug!(%run, "the run cannot be read"),
+                }
             }
         }
         Ok(self.tips.values())
     }
 
     /// The states of [`ledgers`](Self::ledgers). A node whose driver is leased is `running`.
-    pub(in crate::ops) fn states(&mut self, repo: &Repo) -> Result<Vec<Cow<'_, State>>, Error> {
+    pub(crate) fn states(&mut self, repo: &Repo) -> Result<Vec<Cow<'_, State>>, Error> {
         drop(self.ledgers(repo)?);
         let at_work = self.at_work(repo)?;
         let state = |tip: &'_ Tip| {
@@ -66,8 +69,12 @@ impl Known {
         let (mut drivers, now) = (Drivers::new(repo)?, clock::wall_seconds());
         let (mut found, mut resting) = (BTreeSet::new(), HashSet::new());
         for Tip { state, .. } in self.tips.values().filter(|tip| tip.state.run.kind == RunKind::Graph) {
+            let own = drivers.own(&state.run)?;
+            if own.is_empty() {
+                continue;
+            }
             for node in state.nodes.values() {
-                let head = drivers.head(&state.run, node.alias.as_str())?;
+                let head = own.head(node.alias.as_str());
                 let Some(head) = head.filter(|head| !resting.contains(head)) else { continue };
                 if self.resting.contains(&head) {
                     resting.insert(head);

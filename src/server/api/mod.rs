@@ -110,12 +110,11 @@ fn with_fault(operation: &mut Operation) {
 /// All endpoints, behind the guard.
 pub(super) fn router(shared: &Arc<Shared>, stopped: &watch::Receiver<bool>) -> Router {
     let (endpoints, _) = endpoints().split_for_parts();
-    let described = Json(json!(document()));
     let live =
         Router::new().route("/ws", get(stream::websocket)).with_state((Arc::clone(shared), stopped.clone()));
     Router::new()
         .route("/healthz", get(async || Json(json!({ "ok": true }))))
-        .route("/api/openapi.json", get(async move || described))
+        .route("/api/openapi.json", get(async || Json(json!(document()))))
         .merge(endpoints.with_state(Arc::clone(shared)))
         .merge(live)
         .fallback(async |method: Method, uri: Uri, headers: HeaderMap| match method {

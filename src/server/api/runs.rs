@@ -68,9 +68,11 @@ fn summaries(desk: &Desk<'_>, listing: &Listing) -> Result<Value, Failure> {
             Failure::rule("status", "status is needs you, working, waiting, finished or failed")
         })?),
     };
-    let glances = board::glances(desk.repo, &mut desk.shared.known())?;
+    let mut known = desk.shared.known();
+    let states = known.states(desk.repo)?;
+    let glances = board::glances(&states);
     let text = listing.q.clone().unwrap_or_default().to_lowercase();
-    let has = |one: &board::Glance| {
+    let has = |one: &board::Glance<'_>| {
         one.label.to_lowercase().contains(&text)
             || one.slug.as_str().contains(&text)
             || one.last_words.to_lowercase().contains(&text)
@@ -87,7 +89,7 @@ fn summaries(desk: &Desk<'_>, listing: &Listing) -> Result<Value, Failure> {
         }
     };
     let wanted = glances[from..].iter().filter(|one| status.is_none_or(|status| one.doing == status));
-    let mut found: Vec<&board::Glance> = wanted.filter(|one| has(one)).take(limit + 1).collect();
+    let mut found: Vec<&board::Glance<'_>> = wanted.filter(|one| has(one)).take(limit + 1).collect();
     let has_more = found.len() > limit;
     found.truncate(limit);
     let next = found.last().filter(|_| has_more).map(|one| one.id.to_string());
