@@ -236,6 +236,32 @@ fn a_branch_checked_out_elsewhere_is_passed_over_with_its_path() {
     repo.assert_tidy();
 }
 
+/// CONTRACT 9.3, 11.4
+#[test]
+fn a_branch_is_checked_out_where_head_is_a_link_to_it() {
+    let repo = Repo::scene(&[("work", "next done")]);
+    for branch in ["here", "there"] {
+        repo.ready(branch, "work");
+    }
+    repo.git(["config", "core.preferSymlinkRefs", "true"]);
+    repo.git(["switch", "-q", "here"]);
+    repo.git(["worktree", "add", "-q", "../elsewhere", "there"]);
+    assert!(repo.path.join(".git/HEAD").is_symlink());
+    let output = repo.aynig_ok(["run", "--log-level", "debug"]);
+    let elsewhere = repo.beside("elsewhere");
+    for said in ["is checked out here", &format!("is checked out in {}", elsewhere.display())] {
+        assert!(err(&output).contains(said), "{}", told(&output));
+    }
+    assert_eq!((repo.state("here"), repo.state("there")), ("work".to_owned(), "work".to_owned()));
+    assert!(out(&repo.aynig_ok(["status"])).contains("here"));
+    repo.aynig_ok(["run", "--current-branch", "only"]);
+    assert_eq!(repo.state("here"), "done");
+    repo.git(["worktree", "remove", "../elsewhere"]);
+    repo.aynig_ok(["run"]);
+    assert_eq!(repo.state("there"), "done");
+    repo.assert_tidy();
+}
+
 /// CONTRACT 9.3
 #[test]
 fn a_rebase_in_progress_counts_as_checked_out() {

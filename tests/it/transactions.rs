@@ -130,6 +130,26 @@ fn packed_refs_are_deleted_too() {
 
 /// CONTRACT 5.28
 #[test]
+fn a_linked_file_of_packed_refs_stays_shared() {
+    let repo = Repo::new();
+    for branch in ["a", "b"] {
+        repo.git(["branch", branch]);
+    }
+    repo.git(["pack-refs", "--all"]);
+    let (file, link) = (repo.path.join("shared-refs"), repo.path.join(".git/packed-refs"));
+    std::fs::rename(&link, &file).expect("a file");
+    std::os::unix::fs::symlink(&file, &link).expect("a link");
+    let gone = [change(&repo, "refs/heads/a", Some("main"), None)];
+    assert_eq!(store(&repo).handle().swap_together(&gone, "test").expect("it can"), Together::Won);
+    assert!(link.is_symlink());
+    let packed = std::fs::read_to_string(&file).expect("a file");
+    assert!(packed.contains("refs/heads/b") && !packed.contains("refs/heads/a"), "{packed}");
+    assert_eq!(names(&repo), ["refs/heads/b", "refs/heads/main"]);
+    assert!(!repo.path.join("shared-refs.lock").exists());
+}
+
+/// CONTRACT 5.28
+#[test]
 fn directories_go_with_their_last_ref() {
     let repo = Repo::new();
     for name in ["run/x/a", "run/y/a", "top"] {

@@ -297,13 +297,17 @@ impl Repo {
         gone: &[&BStr],
         lock: impl FnOnce(&Path, &[u8]) -> std::io::Result<Option<RefLock>>,
     ) -> Result<PackedLock<'_>, RefError> {
-        let path = self.common_dir().join(PACKED);
         let unwritable =
             |error: std::io::Error| RefError::Unwritable { name: PACKED.to_owned(), why: error.to_string() };
+        let mut path = self.common_dir().join(PACKED);
+        // Several directories may share the file by links. As git does, lock and replace the file and not the link.
+        if path.is_symlink() {
+            path = path.canonicalize().map_err(unwritable)?;
+        }
         let value = format!("{DELETION}{}", AttemptId::random());
         let announced = self.intent_log().announce(PACKED.into(), &value);
         let Some(lock) = lock(&path, value.as_bytes()).map_err(unwritable)? else {
-            let lock = self.common_dir().join(format!("{PACKED}.lock"));
+            let lock = path.with_extension("lock");
             return Err(RefError::Locked { name: PACKED.to_owned(), lock });
         };
         let before = match fsutil::read_plain(&path) {

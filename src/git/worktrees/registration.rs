@@ -178,7 +178,11 @@ impl Workplace {
 
     /// The commit of a detached HEAD; `None` if HEAD is on a branch.
     pub(crate) fn detached_at(&self) -> Option<CommitId> {
-        CommitId::parse_hex(fsutil::read_plain(self.git_dir.join("HEAD")).ok()?.trim())
+        let head = self.git_dir.join("HEAD");
+        if linked_branch(&head).is_some() {
+            return None;
+        }
+        CommitId::parse_hex(fsutil::read_plain(head).ok()?.trim())
     }
 
     /// Puts HEAD on a branch, without touching files or index.
@@ -305,9 +309,18 @@ pub(crate) fn same_place(one: &Path, other: &Path) -> bool {
 
 /// The branch that the `HEAD` file in `git_dir` names; `None` if detached or unreadable.
 pub(crate) fn head_branch(git_dir: &Path) -> Option<BranchName> {
-    let head = fsutil::read_plain(git_dir.join("HEAD")).ok()?;
+    let file = git_dir.join("HEAD");
+    // Git makes a link to the name of the branch if core.preferSymlinkRefs is set.
+    if let Some(branch) = linked_branch(&file) {
+        return Some(branch);
+    }
+    let head = fsutil::read_plain(file).ok()?;
     let target = head.strip_prefix(b"ref:")?.trim();
     BranchName::from_full_ref(target.as_bstr())
+}
+
+fn linked_branch(head: &Path) -> Option<BranchName> {
+    BranchName::from_full_ref(std::fs::read_link(head).ok()?.as_os_str().as_bytes().as_bstr())
 }
 
 /// The branch that a rebase or bisect in `git_dir` will return to: git treats it as checked out.
