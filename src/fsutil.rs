@@ -224,6 +224,13 @@ pub(crate) fn nameless(bytes: &[u8]) -> io::Result<File> {
 /// # Errors
 /// The obstacle: a path component that is not a directory, or a missing permission.
 pub fn check_place(directory: &Path) -> io::Result<()> {
+    // One that somebody removes between two looks is looked for again.
+    let is_gone = |error: &io::Error| error.kind() == ErrorKind::NotFound;
+    let mut looks = (0..4).map(|_| check_nearest(directory));
+    looks.find(|looked| !looked.as_ref().is_err_and(is_gone)).unwrap_or_else(|| check_nearest(directory))
+}
+
+fn check_nearest(directory: &Path) -> io::Result<()> {
     let nearest = directory.ancestors().find(|path| path.symlink_metadata().is_ok()).unwrap_or(directory);
     if !fs::metadata(nearest)?.is_dir() {
         return Err(io::Error::new(
