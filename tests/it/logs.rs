@@ -55,6 +55,19 @@ fn by_attempt_and_by_commit() {
     }
 }
 
+#[test]
+fn a_copy_of_a_repository_shows_its_own_logs() {
+    let repo = after_a_run();
+    let copy = repo.beside("copy");
+    let copied = std::process::Command::new("cp").arg("-r").args([&repo.path, &copy]).status();
+    assert!(copied.expect("cp runs").success());
+    let log = repo.path.join(".aynig/logs").join(format!("{}.stdout.log", repo.head("work~2")));
+    fs::write(log, "not that one\n").expect("a file");
+    assert_eq!(repo.aynig_ok(["-C", copy.to_str().expect("UTF-8"), "logs", "work"]).stdout, STDOUT);
+    fs::remove_dir_all(repo.path.join(".aynig/logs")).expect("a directory");
+    assert_eq!(repo.aynig_ok(["-C", copy.to_str().expect("UTF-8"), "logs", "work"]).stdout, STDOUT);
+}
+
 /// CONTRACT 3.11
 #[test]
 fn a_second_attempt_at_one_commit_has_its_own_log() {

@@ -226,6 +226,12 @@ fn contract_log(repo: &Repo, trigger: CommitId, stderr: bool) -> PathBuf {
 fn log_of(repo: &Repo, found: &Found, stderr: bool) -> Result<PathBuf, Error> {
     let recorded = found.record.as_ref().map(|record| if stderr { &record.stderr } else { &record.stdout });
     if let Some(log) = recorded {
+        // The repository may have been moved or copied since.
+        if let Some(here) = log.file_name().map(|name| files::log_directory(repo).join(name))
+            && here.exists()
+        {
+            return Ok(here);
+        }
         if log.exists() {
             return Ok(log.clone());
         }

@@ -35,8 +35,12 @@ pub fn gone_words(repo: &Repo, remote: Option<&RemoteName>, lease: &Lease) -> Op
         None => 0,
         Some(_) => settings::judging(repo).ok()?.skew_seconds,
     };
-    let end = clock::format_utc(lease.expires_at().saturating_add_unsigned(skew));
-    Some(format!("its runner on this host is gone; the lease ends at {end}, then `aynig run` takes over"))
+    let end = clock::format_utc(lease.expires_at());
+    let then = match skew {
+        0 => "then `aynig run` takes over".to_owned(),
+        skew => format!("and `aynig run` takes over {skew} s later, since clocks may differ"),
+    };
+    Some(format!("its runner on this host is gone; the lease ends at {end}, {then}"))
 }
 
 /// The same for the lease at the HEAD of a branch, as it is known here.
