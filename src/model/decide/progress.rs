@@ -256,12 +256,13 @@ pub(super) fn change_workspace(
     let none = || Refusal::Workspace { name: body.name.clone(), why: "there is none of this name" };
     let workspace = draft.state.workspaces.get(&body.name).ok_or_else(none)?;
     let mut patch = body.patch.clone();
+    let mut detail = body.detail.clone();
     if change == WorkspaceChange::RolledBack {
-        // Only what undid one says so.
-        let is_undone = body.detail.is_some();
-        patch.rolled_back_after = Some((!is_undone).then_some(draft.state.run.counts.steps));
+        // Only what undid one says so. What undoes that discards the work again.
+        detail = detail.filter(|_| workspace.rolled_back_after.is_some());
+        patch.rolled_back_after = Some(detail.is_none().then_some(draft.state.run.counts.steps));
     }
-    let body = WorkspaceChanged { patch: workspace.difference(patch), ..body.clone() };
+    let body = WorkspaceChanged { patch: workspace.difference(patch), detail, ..body.clone() };
     // What two processes tell of one push is one event.
     let is_publication = matches!(change, WorkspaceChange::Pushed | WorkspaceChange::Proposed);
     if is_publication && body.patch == WorkspacePatch::default() {

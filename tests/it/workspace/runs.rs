@@ -143,6 +143,26 @@ fn what_cannot_be_made_in_a_run_is_refused_before_anything_changes() {
 
 /// CONTRACT 15.19
 #[test]
+fn a_second_undoing_counts_as_a_rollback() {
+    let (repo, run) = field();
+    let made = made_in(&repo, run, "flow");
+    fs::write(made.path.join("one"), "one\n").expect("written");
+    repo.workspace_ok(["snapshot", &made.slug]);
+    let (base, work) = (repo.head("main"), repo.head(&made.branch));
+    repo.workspace_ok(["rollback", &made.slug]);
+    for head in [&work, &base, &work] {
+        repo.workspace_ok(["rollback", "--undo", &made.slug]);
+        let flow = known(&repo, run)["flow"].clone();
+        assert_eq!(flow["headSha"], head.as_str());
+        assert_eq!(flow["rolledBackAfter"].is_u64(), *head == base, "{flow}");
+    }
+    let told: Vec<bool> =
+        heard(&repo, run)[2..].iter().map(|(_, event)| event["detail"].is_string()).collect();
+    assert_eq!(told, [false, true, false, true], "whether the work was brought back");
+}
+
+/// CONTRACT 15.19
+#[test]
 fn the_ledger_hears_of_each_change() {
     let (repo, run) = field();
     let made = made_in(&repo, run, "flow");
