@@ -558,7 +558,7 @@ fn a_state_that_may_be_a_slip_is_warned_of_and_set() {
     let kept = repo.git(["log", "-1", "--format=%b"]);
     let has = ["a task", "Ticket: 7", "dwp-state: review"].map(|text| kept.contains(text));
     assert_eq!(has, [true; 3], "{kept}");
-    // What such a call does not take over by itself is in the line.
+    // The line names each part that `--keep-body --keep-trailers` leaves out.
     let wish = [
         "--subject",
         "Look: 'it'",

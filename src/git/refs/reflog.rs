@@ -68,7 +68,7 @@ impl Repo {
                     Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
                     Ok(()) | Err(_) => {}
                 },
-                // Whoever deletes a ref removes the directories that its log has left empty.
+                // A deletion of another ref may have removed the emptied directory.
                 Err(error) if is_of_a_race(error.kind()) && wanted => {}
                 Ok(_) | Err(_) => break,
             }

@@ -307,7 +307,9 @@ impl Repo {
         let value = format!("{DELETION}{}", AttemptId::random());
         let announced = self.intent_log().announce(PACKED.into(), &value);
         let Some(lock) = lock(&path, value.as_bytes()).map_err(unwritable)? else {
-            let lock = path.with_extension("lock");
+            let mut lock = path.into_os_string();
+            lock.push(".lock");
+            let lock = PathBuf::from(lock);
             return Err(RefError::Locked { name: PACKED.to_owned(), lock });
         };
         let before = match fsutil::read_plain(&path) {

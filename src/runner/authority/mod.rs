@@ -137,11 +137,6 @@ impl Authority {
         }
     }
 
-    /// Those of these branches that there are, like [`Authority::branches`].
-    pub(crate) fn branches_of(&self, repo: &Repo, only: &[BranchName]) -> Result<Vec<Tip>, RefError> {
-        repo.branches_of(self.source(), only)
-    }
-
     /// The branch's HEAD now. On a remote, its commit is fetched as well, and a connection that hangs is
     /// given up after about `within`.
     pub(crate) fn head(

@@ -70,7 +70,7 @@ pub(crate) fn scan(
     let repo = question.repo;
     let tips = match question.options.selection.only.as_slice() {
         [] => question.authority.branches(repo)?,
-        only => question.authority.branches_of(repo, only)?,
+        only => repo.branches_of(question.authority.source(), only)?,
     };
     let tips = beside(tips, earlier);
     let from = view.commands.as_ref().ok().cloned().flatten();
