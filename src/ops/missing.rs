@@ -92,16 +92,20 @@ pub fn missing(repo: &Repo, authority: &Authority, branch: &BranchName, want: Pu
     let tips = repo.branches().unwrap_or_default();
     if remote.is_none() {
         let tip = tips.iter().find(|tip| tip.branch == *branch);
-        if let Some(target) = tip.and_then(|tip| tip.target.as_ref().err()).map(ToString::to_string) {
-            let short = target.strip_prefix("refs/heads/").unwrap_or(&target);
-            return Error::usage(format!("branch {branch} is a symbolic ref to {target}"))
-                .hint(format!("name that one: --branch {}", shell_quote(short)));
+        if let Some(target) = tip.and_then(|tip| tip.target.as_ref().err()) {
+            let error = Error::usage(format!("branch {branch} is a symbolic ref to {target}"));
+            return error.hint(match repo.leads_to(target) {
+                Some(there) => format!("name the branch that it leads to: --branch {}", shell_quote(&there)),
+                None => {
+                    let name = shell_quote(branch.full_ref().to_string());
+                    format!("no branch with a commit is there: `git symbolic-ref --delete {name}` removes it")
+                }
+            });
         }
         if tip.is_none()
-            && let Some(file) = repo.empty_file(branch)
+            && let Some(damaged) = repo.damaged_branch(branch)
         {
-            let message = format!("the file of branch {branch} is empty: {}", file.display());
-            return Error::new(Kind::NotFound, message)
+            return Error::new(Kind::NotFound, format!("branch {branch} cannot be read: {}", damaged.what()))
                 .hint("`aynig doctor` names the command that brings the branch back");
         }
         if repo.checkout().and_then(|here| here.branch).as_ref() == Some(branch) {

@@ -12,7 +12,7 @@ use super::support::*;
 const ATTEMPT: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
 
 /// A repository without problems.
-fn healthy() -> Repo {
+pub(crate) fn healthy() -> Repo {
     let repo = Repo::with_commands(&[("build", "echo 'SET_STATE {\"state\":\"done\"}'")]);
     repo.aynig_ok(["init"]);
     repo.commit_all("init");
@@ -26,7 +26,7 @@ fn doctor(command: &mut Command, exit: i32) -> Value {
     report
 }
 
-fn findings<'a>(report: &'a Value, check: &str) -> Vec<&'a Value> {
+pub(crate) fn findings<'a>(report: &'a Value, check: &str) -> Vec<&'a Value> {
     let all = report["findings"].as_array().expect("a list").iter();
     let found: Vec<&Value> = all.filter(|finding| finding["check"] == check).collect();
     assert!(!found.is_empty(), "{check}: {report:#}");
@@ -42,7 +42,7 @@ fn fine(report: &Value, check: &str) {
 }
 
 /// Asserts that one finding of a check has this level, these words, and this next command.
-fn told(report: &Value, check: &str, level: &str, words: &str, next: &str) {
+pub(crate) fn told(report: &Value, check: &str, level: &str, words: &str, next: &str) {
     let found = findings(report, check);
     let matching = found.iter().any(|finding| {
         finding["level"] == level
@@ -69,7 +69,7 @@ fn path_with(first: &Path) -> String {
 }
 
 impl Repo {
-    fn doctor(&self, exit: i32) -> Value {
+    pub(crate) fn doctor(&self, exit: i32) -> Value {
         doctor(&mut self.aynig_command(), exit)
     }
 
@@ -508,27 +508,6 @@ fn worktrees_and_locks_that_were_left() {
     let report = repo.doctor(0);
     fine(&report, "locks");
     assert!(report.to_string().contains("main.lock is of this moment"), "{report:#}");
-}
-
-#[test]
-fn a_branch_whose_file_is_empty_is_no_missing_branch() {
-    let repo = healthy();
-    repo.git(["config", "core.logAllRefUpdates", "true"]);
-    for branch in ["other", "sub/ok1"] {
-        repo.git(["branch", branch]);
-    }
-    let file = repo.path.join(".git/refs/heads/sub/ok1");
-    fs::write(&file, "").expect("a file");
-    let refused = repo.aynig(["status", "sub/ok1"]);
-    assert_refused(&refused, 1, &["the file of branch sub/ok1 is empty", "`aynig doctor`"]);
-    let report = repo.doctor(3);
-    let next = format!("rm {} && git update-ref refs/heads/sub/ok1 {}", file.display(), repo.head("main"));
-    told(&report, "refs", "error", "refs/heads/sub/ok1 is empty", &next);
-    let mut shell = Command::new("sh");
-    let mended = hermetic(&mut shell).args(["-ec", &next]).current_dir(&repo.path).output().expect("a shell");
-    assert!(mended.status.success(), "{}", err(&mended));
-    assert_eq!(repo.head("sub/ok1"), repo.head("main"));
-    repo.doctor(0);
 }
 
 /// Every file of a repository, with its content.

@@ -33,6 +33,7 @@ mod contract_rules;
 #[cfg(debug_assertions)]
 mod crash_points;
 mod crashes;
+mod damaged_refs;
 mod default_branch;
 mod deferred;
 mod deferred_hostile;

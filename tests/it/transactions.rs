@@ -75,6 +75,9 @@ fn all_refs_move_or_none() {
     assert_eq!(locks, Vec::<std::path::PathBuf>::new());
 }
 
+/// What the lock of a deletion contains.
+const UNIQUE: &str = "delete-0b2c6f0e-5d0c-4e0b-8f3a-1c2d3e4f5a6b";
+
 /// A process that was killed keeps a lock, and what it announced of it.
 fn killed_with_lock(repo: &Repo, name: &str, value: &str) {
     let moves = repo.path.join(".git/aynig/moves");
@@ -88,10 +91,9 @@ fn killed_with_lock(repo: &Repo, name: &str, value: &str) {
 #[test]
 fn the_lock_of_a_killed_process_is_in_nobodys_way() {
     let repo = Repo::new();
-    let unique = "delete-0b2c6f0e-5d0c-4e0b-8f3a-1c2d3e4f5a6b";
     for name in ["packed-refs", "refs/heads/a"] {
         repo.git(["branch", "a"]);
-        killed_with_lock(&repo, name, unique);
+        killed_with_lock(&repo, name, UNIQUE);
         let gone = [change(&repo, "refs/heads/a", Some("main"), None)];
         let moved = store(&repo).handle().swap_together(&gone, "test");
         assert_eq!(moved.expect("the lock is nobody's"), Together::Won, "{name}");
@@ -145,7 +147,15 @@ fn a_linked_file_of_packed_refs_stays_shared() {
     let packed = std::fs::read_to_string(&file).expect("a file");
     assert!(packed.contains("refs/heads/b") && !packed.contains("refs/heads/a"), "{packed}");
     assert_eq!(names(&repo), ["refs/heads/b", "refs/heads/main"]);
-    assert!(!repo.path.join("shared-refs.lock").exists());
+    // Its lock is beside the file, also that of a killed process.
+    let lock = repo.path.join("shared-refs.lock");
+    assert!(!lock.exists());
+    killed_with_lock(&repo, "packed-refs", UNIQUE);
+    std::fs::rename(repo.path.join(".git/packed-refs.lock"), &lock).expect("a lock");
+    let gone = [change(&repo, "refs/heads/b", Some("main"), None)];
+    let moved = store(&repo).handle().swap_together(&gone, "test");
+    assert_eq!(moved.expect("the lock is nobody's"), Together::Won);
+    assert!(!lock.exists());
 }
 
 /// CONTRACT 5.28
@@ -246,17 +256,31 @@ fn named_branches_are_read_as_the_list_shows_them() {
     repo.git(["symbolic-ref", "refs/heads/link", "refs/heads/packed"]);
     repo.git(["update-ref", "refs/remotes/hub/packed", "HEAD"]);
     std::fs::write(repo.path.join(".git/refs/heads/broken"), "no id\n").expect("a file");
+    // git follows links, but for one to the name of a ref: that is a symbolic ref.
+    std::fs::create_dir(repo.path.join(".git/shared")).expect("a directory");
+    std::fs::write(repo.path.join(".git/shared/ref"), repo.head("main~1")).expect("a file");
+    for (to, link) in
+        [("loose", "linked"), ("../../shared", "far"), ("refs/heads/packed", "named"), ("..", "circle")]
+    {
+        std::os::unix::fs::symlink(to, repo.path.join(".git/refs/heads").join(link)).expect("a link");
+    }
     let here = store(&repo).handle();
     let all = here.branches().expect("it can");
     let names: Vec<String> = all.iter().map(|tip| tip.branch.to_string()).collect();
-    assert_eq!(names, ["deep/er", "link", "loose", "main", "moved", "packed"]);
+    assert_eq!(names, ["deep/er", "far/ref", "link", "linked", "loose", "main", "moved", "named", "packed"]);
+    for tip in all.iter().filter(|tip| tip.target.is_ok()) {
+        assert_eq!(tip.target.as_ref().map(ToString::to_string), Ok(repo.head(&tip.branch.to_string())));
+    }
     let branch = |name: &str| BranchName::new(name).expect("a name");
     let few =
         |names: &[&str]| here.branches_of(None, &names.iter().map(|name| branch(name)).collect::<Vec<_>>());
     for tip in &all {
         assert_eq!(few(&[&tip.branch.to_string()]).expect("it can").as_slice(), std::slice::from_ref(tip));
     }
-    let every = ["packed", "none", "moved", "main", "loose", "link", "deep/er", "deep", "broken", "main"];
+    let every = [
+        "packed", "none", "moved", "main", "loose", "link", "deep/er", "deep", "broken", "main", "linked",
+        "far/ref", "far", "named",
+    ];
     assert_eq!(few(&every).expect("it can"), all);
     assert_eq!(few(&["none"]).expect("it can"), []);
 }

@@ -9,7 +9,7 @@ use tracing::level_filters::LevelFilter;
 use crate::cli::ui::escapes::shown;
 
 /// The levels of the option, `LOG_LEVEL` and `dwp-log-level`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(crate) enum Level {
     /// Nothing.
     Off,
@@ -98,6 +98,8 @@ pub(crate) fn start(level: Level) {
         .with_max_level(filter)
         .with_writer(|| Events(io::stderr()))
         .with_ansi(ansi)
+        // The place in the sources is for those who look for progress.
+        .with_target(level > Level::Warn)
         .without_time();
     // A second start, in tests, has no effect.
     drop(subscriber.try_init());

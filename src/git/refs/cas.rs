@@ -85,9 +85,9 @@ pub enum Swap {
 impl Repo {
     /// The current value of `name` (a full ref name); `None` if it does not exist. Never cached.
     pub fn read_ref(&self, name: &BStr) -> Result<Option<CommitId>, RefError> {
-        let unreadable = |why: String| RefError::Unreadable { name: name.to_string(), why };
-        let full = gix::refs::FullName::try_from(name).map_err(|error| unreadable(error.to_string()))?;
-        self.read_now(&full).map_err(|error| unreadable(gix_chain(&error)))
+        let full = gix::refs::FullName::try_from(name)
+            .map_err(|error| RefError::Unreadable { name: name.to_string(), why: error.to_string() })?;
+        self.read_now(&full)
     }
 
     /// A branch's current HEAD.
@@ -95,17 +95,21 @@ impl Repo {
         self.read_ref(branch.full_ref().as_bstr())
     }
 
-    pub(super) fn read_now(&self, name: &gix::refs::FullName) -> gix::Result<Option<CommitId>> {
+    pub(super) fn read_now(&self, name: &gix::refs::FullName) -> Result<Option<CommitId>, RefError> {
+        let unreadable = |why: String| RefError::Unreadable { name: name.as_bstr().to_string(), why };
         // Reads the loose ref first, since a ref is packed by writing `packed-refs` and then
         // removing the loose file. `packed-refs` is opened afresh, since a snapshot judged by time
         // stamps can be a moment old.
-        self.check_no_pipe(name.as_bstr()).map_err(gix::Error::from_error)?;
-        if let Some(loose) = self.gix.refs.try_find_loose(name.as_ref())? {
-            return Ok(loose.target.try_id().map(ours));
+        if let Some(target) =
+            self.loose_ref(name.as_bstr()).map_err(|damaged| unreadable(damaged.to_string()))?
+        {
+            return Ok(target.ok());
         }
-        self.check_no_pipe(PACKED).map_err(gix::Error::from_error)?;
-        let Some(packed) = self.gix.refs.open_packed_buffer()? else { return Ok(None) };
-        Ok(packed.try_find(name.as_ref())?.map(|found| ours(&found.target())))
+        self.check_no_pipe(PACKED).map_err(|error| unreadable(error.to_string()))?;
+        let packed = self.gix.refs.open_packed_buffer().map_err(|error| unreadable(gix_chain(&error)))?;
+        let Some(packed) = packed else { return Ok(None) };
+        let found = packed.try_find(name.as_ref()).map_err(|error| unreadable(gix_chain(&error)))?;
+        Ok(found.map(|found| ours(&found.target())))
     }
 
     /// Refuses a named pipe in the place of a file of the common git directory: whoever opens it waits.
@@ -160,13 +164,10 @@ impl Repo {
 
     /// What prevents the creation of `name`: a symbolic ref of this name, or a ref above or below it.
     pub(super) fn obstacle(&self, name: &gix::refs::FullName) -> gix::Result<Option<String>> {
-        // Read from the files: gix refuses names that Windows forbids, such as `a|b`.
-        let path = self.common_dir().join(OsStr::from_bytes(name.as_bstr()));
-        if let Some(target) =
-            fsutil::read_plain(&path).ok().as_deref().and_then(|text| text.strip_prefix(b"ref:"))
-        {
-            return Ok(Some(format!("it is a symbolic ref to {}", target.trim().as_bstr())));
+        if let Ok(Some(Err(target))) = self.loose_ref(name.as_bstr()) {
+            return Ok(Some(format!("it is a symbolic ref to {target}")));
         }
+        let path = self.common_dir().join(OsStr::from_bytes(name.as_bstr()));
         if let Some(file) = first_file(&path) {
             let other = file.strip_prefix(self.common_dir()).unwrap_or(&file).display();
             return Ok(Some(format!("{other} exists")));
@@ -203,9 +204,7 @@ impl Repo {
         error: Option<&std::io::Error>,
     ) -> Result<Option<CommitId>, RefError> {
         let shown = name.as_bstr().to_string();
-        let actual = self
-            .read_now(name)
-            .map_err(|error| RefError::Unreadable { name: shown.clone(), why: gix_chain(&error) })?;
+        let actual = self.read_now(name)?;
         if actual != expected {
             return Ok(actual);
         }

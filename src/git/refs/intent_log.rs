@@ -221,10 +221,23 @@ impl IntentLog {
     }
 
     fn lock_of(&self, name: &[u8]) -> PathBuf {
-        let mut lock = self.common_dir.join(OsStr::from_bytes(name)).into_os_string();
+        let file = self.common_dir.join(OsStr::from_bytes(name));
+        let file =
+            if name == PACKED.as_bytes() { packed_file(&self.common_dir).unwrap_or(file) } else { file };
+        let mut lock = file.into_os_string();
         lock.push(".lock");
         lock.into()
     }
+}
+
+/// The file of all packed refs. Several directories may share it by links: as git does, the file is locked and replaced,
+/// and not the link.
+///
+/// # Errors
+/// Any error from following the link.
+pub(super) fn packed_file(common_dir: &Path) -> std::io::Result<PathBuf> {
+    let file = common_dir.join(PACKED);
+    if file.is_symlink() { file.canonicalize() } else { Ok(file) }
 }
 
 /// The refs of a transaction that a line says was decided. None for any other line.

@@ -5,16 +5,15 @@
 //! meanwhile is there. The lists of gix read them the other way round.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
 
 use bstr::{BStr, BString, ByteSlice};
 
-use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::ids::BranchName;
 use crate::contract::layout::{self, HEADS};
+use crate::fsutil;
 use crate::git::refs::cas::RefError;
 use crate::git::refs::intent_log::PACKED;
+use crate::git::refs::loose::{DamagedRef, Target};
 use crate::git::repo::open::{Repo, gix_chain, ours};
 
 /// A branch as listed.
@@ -23,7 +22,7 @@ pub struct Tip {
     /// Its name.
     pub branch: BranchName,
     /// The commit it points at; for a symbolic ref, the name of the ref it points at.
-    pub target: Result<CommitId, BString>,
+    pub target: Target,
 }
 
 impl Repo {
@@ -34,18 +33,23 @@ impl Repo {
 
     /// The refs below `prefix`, by their names after it, sorted.
     pub(crate) fn tips(&self, prefix: &str) -> Result<Vec<Tip>, RefError> {
-        let unreadable = |why: String| RefError::Unreadable { name: prefix.to_owned(), why };
-        let loose = self.loose(prefix);
-        let packed = self.packed_refs(prefix)?;
+        let directory = &prefix[..prefix.rfind('/').map_or(0, |at| at + 1)];
+        let loose: BTreeMap<BString, Option<Target>> = self
+            .loose_refs(directory)
+            .into_iter()
+            .filter(|(name, _)| name.starts_with(prefix.as_bytes()))
+            .map(|(name, target)| (name, self.sound(target)))
+            .collect();
+        let packed = self.packed_refs()?;
         let iter = packed.as_ref().map(|packed| packed.iter_prefixed(prefix.into())).transpose();
         let mut tips = Vec::new();
-        for reference in iter.map_err(|error| unreadable(gix_chain(&error)))?.into_iter().flatten() {
+        for reference in iter.map_err(|error| unreadable(PACKED, &error))?.into_iter().flatten() {
             let Ok(reference) = reference else {
                 tracing::warn!(prefix, "a line of packed-refs could not be read; passed over");
                 continue;
             };
             let name = reference.name.as_bstr();
-            // The file of a ref counts, also if it cannot be read.
+            // The file of a ref counts, also if it is damaged.
             if !loose.contains_key(name) {
                 tips.extend(tip(prefix, name, Ok(ours(&reference.target()))));
             }
@@ -59,23 +63,22 @@ impl Repo {
 
     /// Those of these refs below `prefix` that there are, as [`Repo::tips`] lists them. No other is read.
     pub(crate) fn tips_of(&self, prefix: &str, only: BTreeSet<BranchName>) -> Result<Vec<Tip>, RefError> {
-        let unreadable = |error| RefError::Unreadable { name: prefix.to_owned(), why: gix_chain(&error) };
         let looked = only.into_iter().filter_map(|branch| {
             let name = BString::from([prefix.as_bytes(), branch.as_ref()].concat());
             let name = gix::refs::FullName::try_from(name).ok()?;
-            let loose = self.loose_ref(&name);
+            let loose = self.loose_ref(name.as_bstr());
             Some((branch, name, loose))
         });
         // All files before `packed-refs`.
         let looked: Vec<_> = looked.collect();
-        let packed = self.packed_refs(prefix)?;
+        let packed = self.packed_refs()?;
         let mut tips = Vec::new();
         for (branch, name, loose) in looked {
-            let target = match (loose, &packed) {
-                (Some(target), _) => target,
+            let target = match (loose.transpose(), &packed) {
+                (Some(target), _) => self.sound(target),
                 (None, None) => None,
                 (None, Some(packed)) => {
-                    let found = packed.try_find(name.as_ref()).map_err(unreadable)?;
+                    let found = packed.try_find(name.as_ref()).map_err(|error| unreadable(PACKED, &error))?;
                     found.map(|found| Ok(ours(&found.target())))
                 }
             };
@@ -84,68 +87,32 @@ impl Repo {
         Ok(tips)
     }
 
-    /// Opens `packed-refs` afresh, to read refs below `prefix`.
-    fn packed_refs(&self, prefix: &str) -> Result<Option<gix::refs::packed::Buffer>, RefError> {
-        let unreadable = |why: String| RefError::Unreadable { name: prefix.to_owned(), why };
-        self.check_no_pipe(PACKED).map_err(|error| unreadable(error.to_string()))?;
-        self.gix.refs.open_packed_buffer().map_err(|error| unreadable(gix_chain(&error)))
+    /// The target of a ref; `None` if its file is damaged. The list goes on.
+    fn sound(&self, target: Result<Target, DamagedRef>) -> Option<Target> {
+        target.inspect_err(|damaged| self.report_damaged(damaged)).ok()
     }
 
-    /// The target in the file of a ref. `None`: there is no file. `Some(None)`: it cannot be read, and is passed over.
-    fn loose_ref(&self, name: &gix::refs::FullName) -> Option<Option<Result<CommitId, BString>>> {
-        let read = self.check_no_pipe(name.as_bstr()).map_err(gix::Error::from_error);
-        match read.and_then(|()| self.gix.refs.try_find_loose(name.as_ref())) {
-            Ok(found) => found.map(|reference| Some(target(reference.target))),
-            Err(error) => {
-                let (name, error) = (name.as_bstr(), gix_chain(&error));
-                tracing::warn!(%name, error, "a ref could not be read; passed over");
-                Some(None)
-            }
+    /// Opens `packed-refs` afresh. A damaged line hides refs, so nothing is listed then: git fails there, too.
+    fn packed_refs(&self) -> Result<Option<gix::refs::packed::Buffer>, RefError> {
+        let read = self.check_no_pipe(PACKED).map_err(gix::Error::from_error);
+        let packed = read.and_then(|()| self.gix.refs.open_packed_buffer());
+        if packed.as_ref().is_ok_and(|packed| packed.as_ref().is_none_or(|packed| are_lines(packed.as_ref())))
+        {
+            return packed.map_err(|error| unreadable(PACKED, &error));
         }
-    }
-
-    /// The targets of the refs below `prefix` that have files, by their full names. `None`: the file cannot be read. Its
-    /// neighbours are still listed.
-    fn loose(&self, prefix: &str) -> BTreeMap<BString, Option<Result<CommitId, BString>>> {
-        let directory = &prefix[..prefix.rfind('/').map_or(0, |at| at + 1)];
-        let mut places = vec![self.common_dir()];
-        // A worktree has refs of its own.
-        places.extend(Some(self.git_dir()).filter(|own| *own != self.common_dir()));
-        let mut found = BTreeMap::new();
-        for top in places {
-            for path in files_below(&top.join(directory)) {
-                let name = path.strip_prefix(top).ok().map(|name| BString::from(name.as_os_str().as_bytes()));
-                let Some(name) = name.filter(|name| name.starts_with(prefix.as_bytes())) else { continue };
-                let Ok(full) = gix::refs::FullName::try_from(name.as_bstr()) else { continue };
-                // There is none if it was deleted or packed since the directory was read.
-                if let Some(target) = self.loose_ref(&full) {
-                    found.insert(name, target);
-                }
-            }
-        }
-        found
-    }
-
-    /// The file of a branch, if it is there and is empty: as after a loss of power. git ignores such a ref.
-    #[must_use]
-    pub fn empty_file(&self, branch: &BranchName) -> Option<PathBuf> {
-        let file = self.common_dir().join(OsStr::from_bytes(branch.full_ref().as_bstr()));
-        std::fs::symlink_metadata(&file)
-            .is_ok_and(|found| found.is_file() && found.len() == 0)
-            .then_some(file)
-    }
-
-    /// All branches whose files are empty.
-    #[must_use]
-    pub fn empty_files(&self) -> Vec<(BranchName, PathBuf)> {
-        let top = self.common_dir().join(HEADS);
-        let empty = files_below(&top).into_iter().filter_map(|path| {
-            let branch = BranchName::new(path.strip_prefix(&top).ok()?.as_os_str().as_bytes()).ok()?;
-            Some((branch.clone(), self.empty_file(&branch)?))
-        });
-        let mut found: Vec<(BranchName, PathBuf)> = empty.collect();
-        found.sort();
-        found
+        let file = self.common_dir().join(PACKED);
+        let content = fsutil::read_plain(&file).unwrap_or_default();
+        let Some((number, line)) = damaged_line(&content) else {
+            return packed.map_err(|error| unreadable(PACKED, &error));
+        };
+        let file = file.canonicalize().unwrap_or(file);
+        let text: String = line.trim_end().chars().take(60).collect();
+        let why = format!(
+            "line {number} of {} is no ref (`{text}`), and git fails there, too; remove the line, and `git fsck \
+             --no-reflogs` names the commits that no ref has then",
+            file.display(),
+        );
+        Err(RefError::Unreadable { name: PACKED.to_owned(), why })
     }
 
     /// The refs with the name of a directory of ours, but for slots, whose states are listed elsewhere.
@@ -160,7 +127,7 @@ impl Repo {
 }
 
 /// A listed ref, unless its name is none of a branch.
-fn tip(prefix: &str, name: &BStr, target: Result<CommitId, BString>) -> Option<Tip> {
+fn tip(prefix: &str, name: &BStr, target: Target) -> Option<Tip> {
     match BranchName::new(name.strip_prefix(prefix.as_bytes())?) {
         Ok(branch) => Some(Tip { branch, target }),
         Err(error) => {
@@ -170,24 +137,47 @@ fn tip(prefix: &str, name: &BStr, target: Result<CommitId, BString>) -> Option<T
     }
 }
 
-fn target(target: gix::refs::Target) -> Result<CommitId, BString> {
-    match target {
-        gix::refs::Target::Object(id) => Ok(ours(&id)),
-        gix::refs::Target::Symbolic(name) => Err(name.into_inner()),
-    }
+fn unreadable(name: &str, error: &gix::Error) -> RefError {
+    RefError::Unreadable { name: name.to_owned(), why: gix_chain(error) }
 }
 
-/// The plain files below a directory, in no order. Links are not followed.
-fn files_below(top: &Path) -> Vec<PathBuf> {
-    let (mut found, mut ahead) = (Vec::new(), vec![top.to_owned()]);
-    while let Some(directory) = ahead.pop() {
-        for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() => ahead.push(entry.path()),
-                Ok(kind) if kind.is_file() => found.push(entry.path()),
-                Ok(_) | Err(_) => {}
-            }
+/// Whether all of a file of packed refs is lines of refs.
+fn are_lines(packed: &[u8]) -> bool {
+    damaged_line(packed).is_none()
+}
+
+/// The first line of a file of packed refs that git refuses, and its number.
+fn damaged_line(packed: &[u8]) -> Option<(usize, &[u8])> {
+    let is_id = |text: &[u8]| matches!(text.len(), 40 | 64) && text.iter().all(u8::is_ascii_hexdigit);
+    let is_sound = |(at, line): (usize, &[u8])| match line.strip_suffix(b"\n") {
+        None => false,
+        Some([b'#', ..]) => at == 0,
+        Some([b'^', peeled @ ..]) => is_id(peeled.trim_end()),
+        Some(line) => line.iter().position(|byte| *byte == b' ').is_some_and(|at| is_id(&line[..at])),
+    };
+    let mut lines = packed.lines_with_terminator().enumerate();
+    lines.find(|line| !is_sound(*line)).map(|(at, line)| (at + 1, line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damaged_lines_of_packed_refs_are_found() {
+        let id = "0123456789012345678901234567890123456789";
+        let sound = format!(
+            "# pack-refs with: peeled fully-peeled sorted \n{id} refs/heads/a\n{id} refs/tags/t\n^{id}\n"
+        );
+        assert_eq!(damaged_line(b""), None);
+        assert_eq!(damaged_line(sound.as_bytes()), None);
+        for damage in
+            ["garbage\n", "\n", &id[..20], &format!("{id} refs/heads/b"), "# more\n", "^0123\n", "\0\0\0\n"]
+        {
+            let damaged = format!("{sound}{damage}");
+            assert_eq!(damaged_line(damaged.as_bytes()), Some((5, damage.as_bytes())), "{damage:?}");
         }
+        let middle = sound.replacen("refs/heads/a\n", "refs/heads/a\nx\n", 1);
+        assert_eq!(damaged_line(middle.as_bytes()), Some((3, b"x\n".as_slice())));
     }
-    found
 }

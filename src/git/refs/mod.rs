@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `cas` | reads a ref, and moves it by compare-and-swap |
 //! | `list` | lists refs |
+//! | `loose` | the file of a ref |
 //! | `transaction` | moves several refs together |
 //! | `notify` | reports changes of refs in the files of this repository |
 //! | `reflog` | reads and writes reflogs |
@@ -16,6 +17,7 @@ pub(crate) mod cas;
 pub(crate) mod intent_log;
 pub(crate) mod list;
 pub(crate) mod lock;
+pub(crate) mod loose;
 pub(crate) mod notify;
 pub(crate) mod reflog;
 pub(crate) mod transaction;

@@ -15,7 +15,7 @@ use bstr::{BStr, BString, ByteSlice};
 use crate::contract::ids::{AttemptId, CommitId};
 use crate::fsutil;
 use crate::git::refs::cas::{LOCK_PATIENCE, RefError, Swap};
-use crate::git::refs::intent_log::{DELETION, Due, Intent, PACKED};
+use crate::git::refs::intent_log::{DELETION, Due, Intent, PACKED, packed_file};
 use crate::git::refs::lock::RefLock;
 use crate::git::repo::open::{Repo, gix_chain};
 
@@ -153,7 +153,7 @@ impl Repo {
         let Some(lock) = RefLock::adopt(&path, due.value) else { return Ok(()) };
         let (name, expected, new) = (due.name, due.expected, due.target());
         let value = due.value.to_str_lossy().into_owned();
-        let actual = self.read_now(&full).map_err(|error| unwritable(gix_chain(&error)))?;
+        let actual = self.read_now(&full)?;
         let prepared = Prepared { name, path, expected, new, value, lock, _announced: None };
         match new {
             _ if actual != expected && actual != new => Ok(()),
@@ -201,9 +201,7 @@ impl Repo {
             Ok(None) => return self.judge_refusal(&full, expected, None).map(Err),
             Err(error) => return self.judge_refusal(&full, expected, Some(&error)).map(Err),
         };
-        let actual = self
-            .read_now(&full)
-            .map_err(|error| RefError::Unreadable { name: name.to_string(), why: gix_chain(&error) })?;
+        let actual = self.read_now(&full)?;
         if actual != expected {
             return Ok(Err(actual));
         }
@@ -299,11 +297,7 @@ impl Repo {
     ) -> Result<PackedLock<'_>, RefError> {
         let unwritable =
             |error: std::io::Error| RefError::Unwritable { name: PACKED.to_owned(), why: error.to_string() };
-        let mut path = self.common_dir().join(PACKED);
-        // Several directories may share the file by links. As git does, lock and replace the file and not the link.
-        if path.is_symlink() {
-            path = path.canonicalize().map_err(unwritable)?;
-        }
+        let path = packed_file(self.common_dir()).map_err(unwritable)?;
         let value = format!("{DELETION}{}", AttemptId::random());
         let announced = self.intent_log().announce(PACKED.into(), &value);
         let Some(lock) = lock(&path, value.as_bytes()).map_err(unwritable)? else {

@@ -4,6 +4,7 @@
 //! directory. All paths are absolute from then on; nothing later depends on the environment or the
 //! current directory. A format that cannot be read is reported before anything is touched.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -106,6 +107,8 @@ struct Place {
     accepted: Mutex<Option<Stopwatch>>,
     /// Settings that execute, as they were last read.
     executing: Mutex<Option<listing::Known>>,
+    /// The damaged refs that were reported.
+    damaged: Mutex<BTreeSet<BString>>,
 }
 
 /// The opened repository. Threads share it, and each takes its own [`Repo`].
@@ -215,6 +218,7 @@ impl Store {
             checked: OnceLock::new(),
             accepted: Mutex::default(),
             executing: Mutex::default(),
+            damaged: Mutex::default(),
         };
         Ok(Self { shared: gix.into_sync(), place: Arc::new(place) })
     }
@@ -317,6 +321,11 @@ impl Repo {
     /// Settings that execute, as they were last read.
     pub(crate) fn known_settings(&self) -> &Mutex<Option<listing::Known>> {
         &self.place.executing
+    }
+
+    /// The damaged refs that were reported.
+    pub(crate) fn reported_damage(&self) -> &Mutex<BTreeSet<BString>> {
+        &self.place.damaged
     }
 
     /// Opens the repository again, with its current configuration.

@@ -15,6 +15,7 @@ use crate::contract::environment::SkipReason;
 use crate::contract::ids::{BranchName, CommitId, RemoteName, StateName};
 use crate::contract::protocol::MalformedLine;
 use crate::contract::settlement::Ending;
+use crate::git::DamagedRef;
 use crate::runner::survey::verdict::{Exclusion, Invalid, Reason};
 use crate::runner::survey::words::{bounded, in_place, unsigned_lease};
 
@@ -50,6 +51,13 @@ pub enum Warning {
         remote: Option<RemoteName>,
         /// A remote that has one, as last fetched.
         there: Option<RemoteName>,
+    },
+    /// The file of a branch that was named is damaged.
+    DamagedBranch {
+        /// The name.
+        name: String,
+        /// The damage.
+        damaged: DamagedRef,
     },
     /// The globs of a run match no branch.
     NoBranchSelected {
@@ -264,7 +272,7 @@ impl Warning {
             Self::LockRemoved { .. } => "lockRemoved",
             Self::SightingsNotKept { .. } => "sightingsNotKept",
             Self::RemoteNotSet { .. } => "remoteNotSet",
-            Self::NoSuchBranch { .. } => "noSuchBranch",
+            Self::NoSuchBranch { .. } | Self::DamagedBranch { .. } => "noSuchBranch",
             Self::NoBranchSelected { .. } => "noBranchSelected",
             Self::NotRun { .. } => "notRun",
             Self::SkippedCurrent { .. } => "skippedCurrent",
@@ -326,6 +334,7 @@ impl Display for Warning {
                 write!(f, "there is no branch {name}{near}; ")?;
                 lists_branches(f, remote.as_ref(), there.as_ref())
             }
+            Self::DamagedBranch { name, damaged } => write!(f, "branch {name} cannot be read: {damaged}"),
             Self::NoBranchSelected { globs, remote, there } => {
                 write!(f, "no branch matches {}; ", globs.join(" or "))?;
                 lists_branches(f, remote.as_ref(), there.as_ref())

@@ -159,7 +159,8 @@ impl<'a> View<'a> {
         let head = match target {
             Ok(head) => head,
             Err(target) => {
-                let verdict = Verdict::Excluded(Exclusion::SymbolicRef { target });
+                let branch = repo.leads_to(&target);
+                let verdict = Verdict::Excluded(Exclusion::SymbolicRef { target, branch });
                 return Ok(Branch { name, head: None, verdict, taken: None });
             }
         };

@@ -148,10 +148,12 @@ pub struct Unreadable {
 /// Why a branch is not part of a pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Exclusion {
-    /// It is a symbolic ref. The branch it names is surveyed instead.
+    /// It is a symbolic ref. The branch it leads to is surveyed instead.
     SymbolicRef {
-        /// The full name of that branch.
+        /// The full name of the ref that it names.
         target: BString,
+        /// The branch at the end. `None`: there is none, or it has no commit.
+        branch: Option<BranchName>,
     },
     /// Its name begins with `aynig.workPrefix`, where nothing is ever run (CONTRACT 11.15).
     BelowWorkPrefix {

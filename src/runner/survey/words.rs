@@ -171,9 +171,13 @@ pub fn if_you_vouch(branch: &BranchName, source: Option<&RemoteName>, head: Comm
 impl Display for Exclusion {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            Self::SymbolicRef { target } => {
-                write!(f, "is a symbolic ref to {target}; that branch is looked at instead")
+            Self::SymbolicRef { branch: Some(branch), .. } => {
+                write!(f, "is a symbolic ref to {}; that branch is looked at instead", branch.full_ref())
             }
+            Self::SymbolicRef { target, branch: None } => write!(
+                f,
+                "is a symbolic ref to {target}, which is no branch with a commit; `git symbolic-ref --delete` removes it"
+            ),
             Self::BelowWorkPrefix { prefix } => write!(
                 f,
                 "is below {prefix} (aynig.workPrefix) like the branches of workspaces, which are never run; a branch that is to be \

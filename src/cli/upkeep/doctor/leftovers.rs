@@ -4,13 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use aynig::clock;
-use aynig::contract::ids::{BranchName, CommitId};
+use aynig::contract::ids::CommitId;
 use aynig::contract::layout::own_directory;
 use aynig::contract::lease::Liveness;
 use aynig::contract::retention::age_words;
 use aynig::fsutil::process_with;
-use aynig::git::Repo;
 use aynig::git::worktrees::registration::Registered;
+use aynig::git::{DamagedRef, RefFlaw, Repo};
 use aynig::ops::app::Process;
 use aynig::ops::error::{Error, unlock};
 use aynig::ops::flows::leftovers::{old_deleted, old_workspaces};
@@ -34,7 +34,7 @@ pub(crate) fn check(repo: &Repo, process: &Process) -> Vec<Finding> {
     findings.extend(of_ended(repo, process).unwrap_or_else(|error| vec![Finding::of("workspaces", error)]));
     findings.extend(deferred(repo));
     findings.extend(in_the_way(repo));
-    findings.extend(empty(repo));
+    findings.extend(damaged(repo));
     findings.extend(locks(repo.common_dir()));
     findings
 }
@@ -75,28 +75,31 @@ fn of_ended(repo: &Repo, process: &Process) -> Result<Vec<Finding>, Error> {
     Ok(going.into_iter().chain(staying).chain(deleted).collect())
 }
 
-/// Names branches whose files are empty, with the commit that their reflogs name last.
-fn empty(repo: &Repo) -> Vec<Finding> {
-    let finding = |(branch, file): (BranchName, PathBuf)| {
-        let name = branch.full_ref().to_string();
-        let text = format!("{name} is empty, as after a loss of power: no runner sees that branch");
-        let log = std::fs::read_to_string(repo.common_dir().join("logs").join(&name)).unwrap_or_default();
-        let newest = log.lines().filter_map(|line| CommitId::parse_hex(line.split(' ').nth(1)?));
-        let newest = newest.filter(|commit| repo.commit(*commit).is_ok()).last();
-        let rm = format!("rm {}", shell_quote(file.display().to_string()));
-        Finding::error(
-            "refs",
-            text,
-            match newest {
-                Some(commit) => format!("{rm} && git update-ref {} {commit}", shell_quote(&name)),
-                None => format!(
-                    "git fsck --no-reflogs (it names commits that no ref has), then {rm} && git branch {} COMMIT",
-                    shell_quote(&branch)
-                ),
-            },
-        )
+/// Names refs whose files are damaged, with the commit that their reflogs name last.
+fn damaged(repo: &Repo) -> Vec<Finding> {
+    repo.damaged_refs().into_iter().map(|damaged| damaged_ref(repo, &damaged)).collect()
+}
+
+fn damaged_ref(repo: &Repo, damaged: &DamagedRef) -> Finding {
+    let name = damaged.name.to_string();
+    let text = format!("{name} cannot be read, so no runner sees it: {}", damaged.what());
+    let rm = format!("rm {}", shell_quote(damaged.file.display().to_string()));
+    let log = std::fs::read_to_string(repo.common_dir().join("logs").join(&name)).unwrap_or_default();
+    let newest = log.lines().filter_map(|line| CommitId::parse_hex(line.split(' ').nth(1)?));
+    let newest = newest.filter(|commit| repo.commit(*commit).is_ok()).last();
+    let quoted = shell_quote(&name);
+    let next = match newest {
+        _ if matches!(damaged.flaw, RefFlaw::Unreadable(_)) => {
+            format!("ls -l {}", shell_quote(damaged.file.display().to_string()))
+        }
+        // The next pass fetches it.
+        _ if damaged.is_copy() => rm,
+        Some(commit) => format!("{rm} && git update-ref {quoted} {commit}"),
+        None => format!(
+            "git fsck --no-reflogs (it names commits that no ref has), then {rm} && git update-ref {quoted} COMMIT"
+        ),
     };
-    repo.empty_files().into_iter().map(finding).collect()
+    Finding::error("refs", text, next)
 }
 
 /// Names refs that keep others from being made.
