@@ -54,8 +54,14 @@ pub fn shortened(text: &str, most: usize) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// The message for a repository without commits.
-pub const NO_COMMIT: &str = "no branch has a commit yet; make one: `git commit --allow-empty -m 'Begin'`";
+/// The message for a repository without commits. A bare one gets them by a push.
+pub fn no_commit(is_bare: bool) -> &'static str {
+    if is_bare {
+        "no branch has a commit yet; push one from a clone: `git push origin HEAD`"
+    } else {
+        "no branch has a commit yet; make one: `git commit --allow-empty -m 'Begin'`"
+    }
+}
 
 /// The command that shows what a rescue ref saved. If changes were staged the commit is a merge,
 /// hence `--first-parent`.

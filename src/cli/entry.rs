@@ -150,7 +150,8 @@ fn start(directory: Option<PathBuf>) -> Result<PathBuf, Error> {
     if there.is_dir() {
         return Ok(there);
     }
-    Err(Error::usage(format!("-C {}: there is no such directory", there.display())))
+    let why = if there.exists() { "it is no directory" } else { "there is no such directory" };
+    Err(Error::usage(format!("-C {}: {why}", there.display())))
 }
 
 /// `AYNIG_RUNNER_ID`.

@@ -16,7 +16,7 @@ use crate::ledger::Tip;
 use crate::ledger::runs::find;
 use crate::model::run::Run;
 use crate::runner::authority::Authority;
-use crate::words::{NO_COMMIT, shell_quote};
+use crate::words::{no_commit, shell_quote};
 
 use super::error::{Error, Kind};
 use super::outer::OuterCommand;
@@ -158,7 +158,7 @@ pub fn missing(repo: &Repo, authority: &Authority, branch: &BranchName, want: Pu
     }
     match remote {
         Some(remote) => error.hint(format!("`git ls-remote --heads {remote}` lists its branches")),
-        None if tips.is_empty() => error.hint(NO_COMMIT),
+        None if tips.is_empty() => error.hint(no_commit(repo.is_bare())),
         None => error.hint("`git branch` lists the branches there are"),
     }
 }

@@ -7,9 +7,12 @@ use std::time::Duration;
 use globset::GlobSet;
 
 use crate::contract::bounds::Limits;
-use crate::contract::ids::{BranchName, CommitId, RemoteName, RoleName, StateName};
+use crate::contract::commits::stalled_run;
+use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName, RoleName, StateName};
+use crate::contract::message::Message;
 use crate::git::{Repo, Store};
 use crate::runner::Context;
+use crate::runner::attempt::files;
 use crate::runner::authority::Authority;
 use crate::runner::events::feed::Feed;
 use crate::runner::events::notice::{Outcome, StepReport};
@@ -109,15 +112,25 @@ pub fn next_steps(
 ) -> Vec<String> {
     let is_left =
         |commit: Option<CommitId>| !commit.is_some_and(|commit| has_command_for_stalled(repo, commit));
-    let mut stalled: BTreeMap<&BranchName, (bool, Option<&StateName>)> =
-        recovered.iter().map(|(branch, commit)| (branch, (is_left(Some(*commit)), None))).collect();
+    let recover = |commit: CommitId| (is_left(Some(commit)), None, ran_here(repo, commit));
+    let mut stalled: BTreeMap<&BranchName, (bool, Option<&StateName>, bool)> =
+        recovered.iter().map(|(branch, commit)| (branch, recover(*commit))).collect();
     for step in steps {
         let fails = matches!(step.outcome, Outcome::Stalled { .. });
         let is_left = fails && (step.state.is_stalled() || is_left(step.commit));
-        stalled.insert(&step.branch, (is_left, Some(&step.state)));
+        stalled.insert(&step.branch, (is_left, Some(&step.state), true));
     }
-    let left = stalled.into_iter().filter(|(_, (is_left, _))| *is_left);
-    left.map(|(branch, (_, failed))| format!("{branch}: {}", asks_again(branch, source, failed))).collect()
+    let left = stalled.into_iter().filter(|(_, (is_left, ..))| *is_left);
+    left.map(|(branch, (_, failed, here))| format!("{branch}: {}", asks_again(branch, source, failed, here)))
+        .collect()
+}
+
+/// Whether this host ran the command of the attempt that a stalled commit closed.
+fn ran_here(repo: &Repo, stalled: CommitId) -> bool {
+    let Ok(stored) = repo.commit(stalled) else { return false };
+    let attempt =
+        stalled_run(&Message::parse(&stored.message).trailers).and_then(|run| AttemptId::parse(run));
+    attempt.is_some_and(|attempt| files::find(repo, attempt).is_some())
 }
 
 /// Whether the commit has a command for `stalled`, for any role.

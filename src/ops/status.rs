@@ -20,6 +20,7 @@ use crate::runner::survey::trust;
 use crate::runner::survey::verdict::Reason;
 use crate::runner::survey::words::bounded;
 use crate::runner::survey::{Branch, Question, Survey, Verdict, survey};
+use crate::words::no_commit;
 
 use super::app::Process;
 use super::error::Error;
@@ -80,8 +81,8 @@ pub struct Seen {
     pub rows: Vec<BranchView>,
     /// The number of branches that declare no state and are only counted.
     pub unmanaged: usize,
-    /// Whether there was no branch at all.
-    pub empty: bool,
+    /// How to make the first commit, if no branch has one.
+    pub empty: Option<&'static str>,
     /// The number of workspaces.
     pub workspaces: usize,
     /// The drivers of live turns, also if branches that wait were asked for: a node may ask during its turn.
@@ -106,7 +107,8 @@ pub fn look(repo: &Repo, authority: &Authority, query: &Query, now: i64) -> Resu
     let slots = authority.slots(repo).unwrap_or_default();
     let question = Question { repo, authority, options: &query.options, now, notes: false };
     let Survey { branches, commands_from, .. } = survey(&question)?;
-    let empty = branches.is_empty() && query.options.selection.only.is_empty();
+    let is_empty = branches.is_empty() && query.options.selection.only.is_empty();
+    let empty = is_empty.then(|| no_commit(repo.is_bare()));
     let mut seen = Seen { empty, workspaces: workspace::count(repo), ..Seen::default() };
     let unsigned = trust::unsigned_stalls(repo, &query.options.trust, &branches);
     let slots: HashMap<&BranchName, CommitId> =

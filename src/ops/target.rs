@@ -125,9 +125,9 @@ pub struct Selected {
 }
 
 /// Reports the first name of these that no branch has, as last fetched. Globs may match nothing.
-pub fn all_exist(repo: &Repo, authority: &Authority, named: &[String]) -> Result<(), Error> {
-    let names = named.iter().filter(|name| !is_glob(name.as_bytes()));
-    let names: Vec<BranchName> = names.map(|name| branch_name(name.as_ref())).collect::<Result<_, _>>()?;
+pub fn all_exist(repo: &Repo, authority: &Authority, named: &[impl AsRef<OsStr>]) -> Result<(), Error> {
+    let names = named.iter().map(AsRef::as_ref).filter(|name| !is_glob(name.as_bytes()));
+    let names: Vec<BranchName> = names.map(branch_name).collect::<Result<_, _>>()?;
     // Listing all branches takes longer, and knows those without a commit.
     if names.iter().all(|name| repo.has_branch(authority.source(), name)) {
         return Ok(());

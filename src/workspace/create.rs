@@ -21,7 +21,7 @@ use crate::model::ids::{Alias, RunId, Slug};
 use crate::model::run::Run;
 use crate::model::workspace::WorkspaceStatus;
 use crate::runner::landing::salvage::{Disposal, Fate, Work, dispose};
-use crate::words::{NO_COMMIT, shell_quote};
+use crate::words::{no_commit, shell_quote};
 
 use super::Workspaces;
 use super::context::{Context, FILE, SHORTEST_SLUG, State, VERSION, check_name};
@@ -130,7 +130,7 @@ impl Workspaces<'_> {
     fn base(&self, named: &str) -> Result<(String, CommitId), Refusal> {
         self.repo.named_as_git_does(named).map_err(|error| {
             if named == "HEAD" && self.repo.branches().is_ok_and(|tips| tips.is_empty()) {
-                return Refusal::new(Why::Usage, NO_COMMIT);
+                return Refusal::new(Why::Usage, no_commit(self.repo.is_bare()));
             }
             Refusal::new(Why::Usage, format!("--base: {error}; nothing was changed"))
                 .hint("`git for-each-ref` lists the refs there are")

@@ -1,4 +1,4 @@
-//! A repository whose path is not UTF-8: everything works as elsewhere, and JSON shows the path with U+FFFD.
+//! Paths and branches that are not UTF-8: everything works as elsewhere, and JSON shows them with U+FFFD.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -133,4 +133,31 @@ fn the_current_branch_and_a_killed_runner() {
     repo.aynig_ok(["set-state", "--state", "waits"]);
     repo.aynig_ok(["run", "--current-branch", "only"]);
     assert_eq!(repo.state("here"), "done");
+}
+
+#[test]
+fn a_branch_is_named_by_its_bytes() {
+    let repo = Repo::scene(&[("good", "echo said; next done")]);
+    repo.ready("plain", "good");
+    let odd = OsStr::from_bytes(b"caf\xe9");
+    let twin = OsStr::from_bytes(b"caf\xe8");
+    let call = |arguments: &[&OsStr]| repo.aynig_command().args(arguments).output().expect("aynig runs");
+    for name in [odd, twin] {
+        let made =
+            repo.git_command().arg("branch").args([name, OsStr::new("plain")]).status().expect("git runs");
+        assert!(made.success());
+    }
+    let only = call(&["status".as_ref(), "--json".as_ref(), odd]);
+    assert_eq!(listed(&only).as_array().expect("rows").len(), 1, "{}", told(&only));
+    // A run takes globs, which are text.
+    for arguments in [&["run".as_ref(), odd][..], &["run".as_ref(), "--branch".as_ref(), odd]] {
+        assert_refused(&call(arguments), 2, &["it is not UTF-8", "`*` stands for what is not: 'caf*'"]);
+    }
+    repo.aynig_ok(["run", "caf*"]);
+    assert_eq!(repo.state("plain"), "good");
+    for name in [odd, twin] {
+        let logs = call(&["logs".as_ref(), name]);
+        assert!(out(&logs).starts_with("said\n"), "{}", told(&logs));
+        assert!(out(&call(&["status".as_ref(), name])).contains("done"));
+    }
 }

@@ -143,3 +143,18 @@ fn a_symbolic_ref_is_reported_with_the_branch_at_its_end() {
         shell(&repo, &next);
     }
 }
+
+#[test]
+fn a_branch_whose_commit_is_missing_is_named_with_what_its_log_says() {
+    let repo = healthy();
+    repo.git(["config", "core.logAllRefUpdates", "true"]);
+    repo.git(["branch", "lost"]);
+    let before = repo.head("lost");
+    let gone = repo.ready("lost", "build");
+    let object = repo.path.join(format!(".git/objects/{}/{}", &gone[..2], &gone[2..]));
+    fs::remove_file(object).expect("a loose object");
+    let refused = repo.aynig(["logs", "lost"]);
+    assert_refused(&refused, 3, &["could not read the history of lost", &gone, "`git fsck`"]);
+    let next = format!("git fsck; if no other clone has the commit: git update-ref refs/heads/lost {before}");
+    told(&repo.doctor(3), "refs", "error", &format!("refs/heads/lost: could not read commit {gone}"), &next);
+}

@@ -210,6 +210,12 @@ fn a_failed_attempt_that_only_printed_errors_shows_them() {
     let done = repo.aynig_ok(["logs", "--branch", "good"]);
     assert_eq!(out(&done), "", "standard output is standard output");
     assert!(err(&done).contains("add --stderr"), "{}", err(&done));
+    repo.command(".aynig/command/quiet", "exit 3");
+    repo.commit_all("quiet");
+    repo.ready("silent", "quiet");
+    repo.aynig(["run"]);
+    let silent = repo.aynig_ok(["logs", "silent"]);
+    assert!(err(&silent).ends_with("nothing was printed\n"), "{}", err(&silent));
 }
 
 #[test]

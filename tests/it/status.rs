@@ -312,13 +312,27 @@ fn a_branch_is_named_as_elsewhere() {
     assert_refused(&repo.aynig(["status", "nowhere"]), 1, &["there is no branch nowhere"]);
     let output = repo.aynig_ok(["status", "nowhere*"]);
     assert!(err(&output).contains("no branch matches"), "{}", err(&output));
+    let output = repo.aynig_ok(["status", "ready", "l*", "nowhere*"]);
+    assert!(err(&output).contains("no branch matches 'nowhere*'\n"), "{}", err(&output));
+    assert!(!err(&output).contains("'l*'"), "{}", err(&output));
     assert_refused(
         &repo.aynig(["status", "--watch", "2"]),
         2,
         &["2 would be the name of a branch", "--watch=2"],
     );
-    let output = Repo::unborn().aynig_ok(["status", "--all"]);
+    let unborn = Repo::unborn();
+    let output = unborn.aynig_ok(["status", "--all"]);
     assert!(err(&output).contains("no branch has a commit yet; make one: `git commit"), "{}", err(&output));
+    let bare = unborn.beside("bare.git");
+    let bare = bare.to_str().expect("UTF-8");
+    unborn.git(["init", "--quiet", "--bare", bare]);
+    let output = unborn.aynig_ok(["-C", bare, "status", "--all"]);
+    assert!(
+        err(&output).contains("no branch has a commit yet; push one from a clone: `git push"),
+        "{}",
+        err(&output)
+    );
+    assert_refused(&repo.aynig(["-C", "/dev/null", "status"]), 2, &["-C /dev/null: it is no directory"]);
 }
 
 #[test]

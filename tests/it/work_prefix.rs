@@ -30,6 +30,10 @@ fn branches_below_the_prefix_are_never_run() {
     );
     let text = out(&repo.aynig_ok(["status", "--all"]));
     assert!(text.contains("aynig.workPrefix"), "{text}");
+    // That of a run needs no other name.
+    repo.git(["branch", "work/0a1b2c3d/ada"]);
+    let text = out(&repo.aynig_ok(["status", "work/0a1b2c3d/ada"]));
+    assert!(text.contains("is the work branch of a run") && !text.contains("git config"), "{text}");
     // With another prefix they are ordinary branches.
     repo.git(["config", "aynig.workPrefix", "my/"]);
     repo.aynig_ok(["run"]);

@@ -21,7 +21,7 @@ use aynig::ops::view::branch::KINDS;
 pub(crate) struct Status {
     /// The branches whose name matches GLOB (`*` also matches `/`) [default: the one checked out here]
     #[arg(value_name = "GLOB")]
-    pub(crate) names: Vec<String>,
+    pub(crate) names: Vec<OsString>,
 
     /// Show the branches of this remote [default: what `dwp-source` at HEAD names]
     #[arg(long, value_name = "NAME", value_parser = parse_remote)]
@@ -33,7 +33,7 @@ pub(crate) struct Status {
 
     /// Same as the GLOB argument (repeatable)
     #[arg(long, value_name = "GLOB", action = ArgAction::Append)]
-    pub(crate) branch: Vec<String>,
+    pub(crate) branch: Vec<OsString>,
 
     /// Only branches that wait for somebody's answer (`aynig answer`); of all, unless GLOB is given
     #[arg(long)]
@@ -112,7 +112,7 @@ pub(crate) struct Log {
 pub(crate) struct Logs {
     /// The newest attempt on this branch, or at or before this commit [default: the branch checked out here]
     #[arg(value_name = "BRANCH|COMMIT", conflicts_with_all = ["branch", "attempt"])]
-    pub(crate) commit: Option<String>,
+    pub(crate) commit: Option<OsString>,
 
     /// Read the history of the branch of this remote [default: what `dwp-source` at HEAD names]
     #[arg(long, value_name = "NAME", value_parser = parse_remote, conflicts_with = "attempt")]

@@ -37,7 +37,7 @@ mod upkeep;
 mod workspace;
 
 pub(crate) use crate::cli::args::parse::not_an_interval;
-use crate::cli::args::parse::{parse_commit, parse_remote, parse_state, parse_trailer, seconds};
+use crate::cli::args::parse::{glob, parse_commit, parse_remote, parse_state, parse_trailer, seconds};
 
 pub(crate) use crate::cli::args::cancel::Cancel;
 pub(crate) use crate::cli::args::flow::{
@@ -174,7 +174,7 @@ pub(crate) enum Verb {
 )]
 pub(crate) struct Run {
     /// Same as --branch: only the branches whose name matches GLOB (`*` also matches `/`)
-    #[arg(value_name = "GLOB")]
+    #[arg(value_name = "GLOB", value_parser = glob())]
     pub(crate) names: Vec<String>,
 
     /// The settings

@@ -1,6 +1,7 @@
 //! Parsers of option values. Their errors say which values are accepted.
 
 use std::convert::Infallible;
+use std::ffi::OsStr;
 use std::ops::RangeInclusive;
 
 use aynig::clock::{format_utc, wall_seconds};
@@ -12,6 +13,8 @@ use aynig::contract::retention::parse_age;
 use aynig::contract::trailers::Trailer;
 use aynig::ops::error::Error;
 use aynig::ops::settings::keys;
+use aynig::words::shell_quote;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 
 /// The longest wait, a hundred years in seconds: the year needs four digits.
 const LONGEST_WAIT: i64 = 100 * 366 * 86_400;
@@ -50,6 +53,16 @@ fn from_now(trailer: &Trailer) -> Option<Trailer> {
     (trailer.key == NOT_BEFORE_KEY).then(|| Trailer::new(NOT_BEFORE_KEY, format_utc(wall_seconds() + wait)))
 }
 
+/// Parses a glob on branches, which is text. The error names one for a name that is none.
+pub(crate) fn glob() -> impl TypedValueParser<Value = String> {
+    OsStringValueParser::new().try_map(|glob| {
+        glob.into_string().map_err(|odd| {
+            let glob = shell_quote(odd.to_string_lossy().replace('\u{fffd}', "*"));
+            format!("it is not UTF-8; `*` stands for what is not: {glob}")
+        })
+    })
+}
+
 pub(crate) fn parse_remote(text: &str) -> Result<RemoteName, String> {
     RemoteName::parse(text).map_err(|error| error.to_string())
 }
@@ -78,8 +91,9 @@ pub(crate) fn parse_commit(text: &str) -> Result<String, String> {
 }
 
 /// Refuses a duration among the names of branches: it was meant for `--watch`, whose value needs a `=`.
-pub(crate) fn not_an_interval(watch: Option<u64>, names: &[String]) -> Result<(), Error> {
-    match (watch, names.iter().find(|name| parse_duration(name).is_some())) {
+pub(crate) fn not_an_interval(watch: Option<u64>, names: &[impl AsRef<OsStr>]) -> Result<(), Error> {
+    let mut names = names.iter().filter_map(|name| name.as_ref().to_str());
+    match (watch, names.find(|name| parse_duration(name).is_some())) {
         (Some(_), Some(interval)) => {
             Err(Error::usage(format!("{interval} would be the name of a branch here"))
                 .hint(format!("for the interval: `--watch={interval}`"))

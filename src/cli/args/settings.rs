@@ -9,6 +9,8 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_pars
 
 use aynig::ops::settings::keys::{Fallback, Flag, KEYS, Key, Takes, Value};
 
+use crate::cli::args::parse::glob;
+
 /// The settings that were given as options.
 #[derive(Debug, Clone)]
 pub(crate) struct Given(pub Vec<(&'static Key, OsString)>);
@@ -91,7 +93,7 @@ fn parser(key: &'static Key) -> ValueParser {
         Value::Path(_) => value_parser!(PathBuf),
         Value::Text(_) => NonEmptyStringValueParser::new().into(),
         // The subcommand reports a bad glob together with the option's name.
-        Value::Glob(_) => value_parser!(String),
+        Value::Glob(_) => ValueParser::new(glob()),
         Value::Flag(_) | Value::Number(..) | Value::Seconds(..) | Value::Line(_) | Value::Name(_) => {
             ValueParser::new(|text: &str| key.check(text.as_ref()).map(|()| text.to_owned()))
         }

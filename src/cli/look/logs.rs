@@ -5,8 +5,8 @@
 //! this host, else from the contract's file names (CONTRACT.md §3, "Command Inputs And Logs"). Logs are never
 //! transferred: those of another host stay there.
 
-use std::ffi::OsStr;
 use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use bstr::{BString, ByteSlice};
@@ -21,6 +21,7 @@ use aynig::fsutil::{Followed, News};
 use aynig::git::Repo;
 use aynig::ops::app::App;
 use aynig::ops::error::Error;
+use aynig::ops::history::unreadable;
 use aynig::ops::{missing, target};
 use aynig::runner::attempt::files;
 use aynig::runner::attempt::files::Record;
@@ -62,7 +63,12 @@ pub(crate) fn run(app: &App, arguments: &Logs) -> Result<Exit, Error> {
     print(&repo, &found, &log, arguments.follow)?;
     let is_empty = |log: &Path| std::fs::metadata(log).map_or(0, |found| found.len()) == 0;
     let errors = log_of(&repo, &found, true).ok().filter(|errors| !arguments.stderr && !is_empty(errors));
-    let Some(errors) = errors else { return Ok(Exit::Done) };
+    let Some(errors) = errors else {
+        if is_empty(&log) && !arguments.follow {
+            ui::narrate(&styled(FAINT, "nothing was printed"));
+        }
+        return Ok(Exit::Done);
+    };
     let begins = if is_empty(&log) { "nothing was printed there; " } else { "" };
     if has_failed(&repo, &found) {
         let about = format!("{begins}standard error: {}", errors.display());
@@ -80,18 +86,21 @@ fn by_name(repo: &Repo, arguments: &Logs) -> Result<Found, Error> {
     let authority = signals::authority(repo, arguments.remote.as_ref())?;
     let known = |branch: &BranchName| target::known_head(repo, &authority, branch, ui::warn);
     let commit = arguments.commit.as_ref().filter(|_| arguments.remote.is_none());
-    let as_branch = commit.and_then(|text| BranchName::new(text.as_str()).ok());
+    let as_branch = commit.and_then(|text| BranchName::new(text.as_bytes()).ok());
     let mut head = as_branch.as_ref().map(known).transpose()?.flatten();
     if let (Some(text), None) = (commit, head) {
-        return by_commit(repo, &authority, text);
+        return by_commit(repo, &authority, &text.to_string_lossy());
     }
-    let named = arguments.commit.as_deref().map(OsStr::new).or(arguments.branch.as_deref());
+    let named = arguments.commit.as_deref().or(arguments.branch.as_deref());
     let branch = target::branch(repo, &authority, named)?;
     if head.is_none() {
         head = known(&branch)?;
     }
     let head = head.ok_or_else(|| missing::missing(repo, &authority, &branch, missing::Purpose::Read))?;
     let found = newest(repo, head, Some(&branch)).ok_or_else(|| {
+        if let Some(error) = repo.history(head).find_map(Result::err) {
+            return unreadable(&branch, &error);
+        }
         Error::failed(format!("no attempt was ever made on {branch}: there is no lease in its history")).hint(
             format!("`aynig status{}` says what would be run", missing::options(repo, &authority, &branch)),
         )

@@ -254,7 +254,7 @@ impl Repo {
     }
 
     /// Whether the repository has no main worktree.
-    pub(crate) fn is_bare(&self) -> bool {
+    pub fn is_bare(&self) -> bool {
         self.place.top == self.place.common_dir
     }
 

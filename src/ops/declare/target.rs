@@ -21,6 +21,7 @@ use crate::runner::authority::Authority;
 use crate::runner::survey::line::lease_below;
 use crate::runner::survey::scan::is_below;
 use crate::runner::survey::verdict::Exclusion;
+use crate::runner::survey::words::is_of_run;
 use crate::words::{error_chain, shell_quote};
 
 use super::{Advice, Onto};
@@ -252,7 +253,7 @@ pub(in crate::ops) fn check_no_workspace(repo: &Repo, branch: &BranchName) -> Re
     if !is_below(&prefix, branch) {
         return Ok(());
     }
-    let exclusion = Exclusion::BelowWorkPrefix { prefix };
+    let exclusion = Exclusion::BelowWorkPrefix { prefix, of_run: is_of_run(branch) };
     Err(Error::setup(format!("{branch} {exclusion}; nothing was changed")))
 }
 

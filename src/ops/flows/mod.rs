@@ -363,7 +363,7 @@ fn drivers(
     pattern: &str,
 ) -> Result<HashMap<String, BranchView>, Error> {
     let mut options = survey_options(repo, process, None)?;
-    options.selection = settings::narrowed(options.selection, &[pattern.to_owned()])?;
+    options.selection = settings::narrowed(options.selection, &[pattern.into()])?;
     let query = Query { options, one: None, named: true, filter: Filter::default() };
     let seen = look(repo, authority, &query, clock::wall_seconds())?;
     Ok(seen.rows.into_iter().map(|row| (row.branch.clone(), row)).collect())

@@ -18,7 +18,8 @@ use super::view::deferred::waiting;
 use super::view::story::EntryView;
 use host::Host;
 
-fn unreadable(branch: &BranchName, error: &CommitError) -> Error {
+/// The error for a history that cannot be read to its end.
+pub fn unreadable(branch: &BranchName, error: &CommitError) -> Error {
     Error::because(&format!("read the history of {branch}"), error).hint("`git fsck` may tell more")
 }
 

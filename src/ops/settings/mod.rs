@@ -14,6 +14,7 @@ mod values;
 
 use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -314,11 +315,14 @@ pub fn branch_globs(named: &[String]) -> Result<GlobSet, Error> {
 }
 
 /// Selects the branches that names and globs on them select. Without a glob no other branch is read.
-pub fn narrowed(plain: Selection, named: &[String]) -> Result<Selection, Error> {
-    let name = |one: &String| BranchName::new(one.as_str()).ok();
+pub fn narrowed(plain: Selection, named: &[OsString]) -> Result<Selection, Error> {
+    let name = |one: &OsString| BranchName::new(one.as_bytes()).ok();
     match named.iter().map(name).collect::<Option<Vec<_>>>() {
         Some(names) => only(plain, names),
-        None => Ok(Selection { globs: branch_globs(named)?, ..plain }),
+        None => {
+            let named: Vec<String> = named.iter().map(|one| one.to_string_lossy().into_owned()).collect();
+            Ok(Selection { globs: branch_globs(&named)?, ..plain })
+        }
     }
 }
 

@@ -170,7 +170,8 @@ pub struct LeaseView {
     pub expires_at: i64,
     /// The seconds left. Negative after its end.
     pub left: i64,
-    /// The words about its runner, if that is known to be gone.
+    /// When another runner takes over: if its runner is known to be gone, or if it has ended and the clocks of hosts may
+    /// differ.
     pub gone: Option<String>,
     /// The seconds since passes on this host first saw it, and the seconds after which `--takeover
     /// observed` takes it over.

@@ -8,6 +8,7 @@ use crate::contract::lease::{Lease, Liveness};
 use crate::git::Repo;
 use crate::ops::settings;
 use crate::runner::authority::Authority;
+use crate::runner::options::Takeover;
 use crate::runner::survey::line::lease_below;
 
 /// Describes the holder of a lease: runner, attempt and end.
@@ -43,7 +44,23 @@ pub fn gone_words(repo: &Repo, remote: Option<&RemoteName>, lease: &Lease) -> Op
     Some(format!("its runner on this host is gone; the lease ends at {end}, {then}"))
 }
 
-/// The same for the lease at the HEAD of a branch, as it is known here.
+/// The words about a lease that has ended, and is not taken over yet because clocks may differ.
+pub(crate) fn in_skew(repo: &Repo, remote: Option<&RemoteName>, lease: &Lease) -> Option<String> {
+    let is_live = matches!(lease.liveness(clock::wall_seconds()), Liveness::Live { .. });
+    let settings = remote.and_then(|_| settings::judging(repo).ok())?;
+    if is_live || settings.skew_seconds == 0 || settings.takeover == Takeover::Observed {
+        return None;
+    }
+    let skew = settings.skew_seconds;
+    let then = lease.expires_at().saturating_add(i64::try_from(skew).unwrap_or(i64::MAX));
+    let then = clock::format_utc(then);
+    Some(format!(
+        "`aynig run` takes over at {then}, {} after the end, since clocks may differ",
+        clock::span(skew)
+    ))
+}
+
+/// Those of [`gone_words`] for the lease at the HEAD of a branch, as it is known here.
 pub fn gone_words_of(repo: &Repo, authority: &Authority, branch: &BranchName) -> Option<String> {
     let head = match authority.source() {
         None => repo.branch_head(branch),

@@ -23,8 +23,9 @@ use crate::ledger::tip::ledger_ref;
 use crate::ops::history::host::saved_below;
 use crate::ops::missing;
 use crate::ops::view::branch::{Act, BranchView, LeaseView, UNTAKEN, WaitsView};
-use crate::ops::view::lease::{gone_words, runner_words};
+use crate::ops::view::lease::{gone_words, in_skew, runner_words};
 use crate::runner::attempt::cancel::{Found, find};
+use crate::runner::attempt::files;
 use crate::runner::authority::Authority;
 use crate::runner::events::warning::Warning;
 use crate::runner::landing::ask::newest_request;
@@ -167,7 +168,8 @@ fn under_lease(
     let found = if lease.over { Found::default() } else { asked(&lease.lease) };
     leased(row, &lease.lease, lease.seen);
     if let Some(view) = &mut row.lease {
-        view.gone = gone_words(repo, authority.source(), &lease.lease);
+        view.gone = gone_words(repo, authority.source(), &lease.lease)
+            .or_else(|| in_skew(repo, authority.source(), &lease.lease).filter(|_| !lease.over));
     }
     row.asked = branch.head.and_then(|head| request(repo, &branch.name, head));
     if lease.over {
@@ -186,7 +188,9 @@ fn under_lease(
         row.reason = Some(Warning::CancelNotTrusted { by, why }.to_string());
         row.wish = None;
     } else if row.mistake {
-        row.reason = Some(asks_again(&branch.name, authority.source(), lease.lease.origin.as_ref()));
+        let lease = &lease.lease;
+        let is_here = lease.attempt().is_some_and(|attempt| files::find(repo, attempt).is_some());
+        row.reason = Some(asks_again(&branch.name, authority.source(), lease.origin.as_ref(), is_here));
     }
 }
 

@@ -325,7 +325,7 @@ impl Notification {
         let branch = shell_quote(&self.exact);
         let remote = self.remote.as_ref().map(|remote| format!(" --remote {remote}")).unwrap_or_default();
         let history = format!("aynig log --branch {branch}{remote}");
-        let logs = self.run_id.as_ref().map(|_| format!("aynig logs --branch {branch}{remote}"));
+        let logs = self.stdout_log.as_ref().map(|_| format!("aynig logs --branch {branch}{remote}"));
         let saved = self.rescue_ref.as_deref().map(shows_rescued);
         let retry = match &self.drives {
             Some(slug) => format!("aynig flow resume {slug}"),
@@ -485,6 +485,8 @@ mod tests {
             rescued: None,
         };
         let mut notification = Notification::of_notice(&notice, &globs(&[])).unwrap();
+        assert_eq!(notification.next_steps().len(), 1, "this host has no log");
+        notification.stdout_log = Some("log".into());
         notification.next = notification.next_steps();
         let payload = notification.sealed(None);
         let object: Value = serde_json::from_slice(&payload.body).unwrap();

@@ -288,7 +288,7 @@ impl Pass<'_> {
 
     /// Warns of a branch that was selected on purpose and is never run, once.
     fn warn_if_named(&mut self, branch: &Branch, exclusion: &Exclusion) {
-        let Exclusion::BelowWorkPrefix { prefix } = exclusion else { return };
+        let Exclusion::BelowWorkPrefix { prefix, .. } = exclusion else { return };
         let selection = &self.context.options.selection;
         let named = selection.named.iter().any(|named| named.starts_with(prefix.as_str()));
         if named

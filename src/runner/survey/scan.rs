@@ -16,6 +16,7 @@ use super::verdict::{
     Branch, CommandsFrom, Exclusion, InUse, Invalid, NoCommand, Question, Reason, RunIn, Severity, Source,
     Unreadable, Verdict,
 };
+use super::words::is_of_run;
 use crate::contract::bounds::Limits;
 use crate::contract::head::Event;
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
@@ -424,7 +425,7 @@ fn in_use(
 fn excluded(options: &Options, name: &BranchName, is_current: bool) -> Option<Exclusion> {
     let Options { selection, work_prefix, .. } = options;
     if is_below(work_prefix, name) {
-        return Some(Exclusion::BelowWorkPrefix { prefix: work_prefix.clone() });
+        return Some(Exclusion::BelowWorkPrefix { prefix: work_prefix.clone(), of_run: is_of_run(name) });
     }
     selected(selection, name, is_current)
 }

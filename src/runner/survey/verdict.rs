@@ -159,6 +159,8 @@ pub enum Exclusion {
     BelowWorkPrefix {
         /// The prefix.
         prefix: String,
+        /// Whether it has the name of a work branch of a run.
+        of_run: bool,
     },
     /// `--branch` does not match it.
     NotSelected,

@@ -97,11 +97,20 @@ pub fn in_place(branch: &BranchName, source: Option<&RemoteName>) -> String {
     format!("aynig run {} --current-branch include", named(branch, source))
 }
 
-/// Suggests what to do about a branch whose command for `failed` has failed: look at its output, then request the state
-/// again.
-pub fn asks_again(branch: &BranchName, source: Option<&RemoteName>, failed: Option<&StateName>) -> String {
+/// Suggests what to do about a branch whose command for `failed` has failed: look at its output if `is_here`, then request
+/// the state again.
+pub fn asks_again(
+    branch: &BranchName,
+    source: Option<&RemoteName>,
+    failed: Option<&StateName>,
+    is_here: bool,
+) -> String {
     let again = requests_again(branch, source, failed);
-    format!("`aynig logs --branch {}` shows what it printed, `{again}` asks again", named(branch, source))
+    if is_here {
+        format!("`aynig logs --branch {}` shows what it printed, `{again}` asks again", named(branch, source))
+    } else {
+        format!("`{again}` asks again; this host has no log of it")
+    }
 }
 
 /// The run or node that a branch drives, by its name. No other branch has the beginning of an id there.
@@ -119,6 +128,11 @@ impl<'a> Drives<'a> {
         let is_slug = slug.len() >= 8 && slug.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_slug.then_some(if name == "flow" { Self::Flow(slug) } else { Self::Node(slug, name) })
     }
+}
+
+/// Whether a branch has the name of one of a run: its slug is in it.
+pub(crate) fn is_of_run(branch: &BranchName) -> bool {
+    Drives::of(&branch.to_string()).is_some()
 }
 
 /// The slug of the flow's run that a branch drives, by its name.
@@ -178,7 +192,10 @@ impl Display for Exclusion {
                 f,
                 "is a symbolic ref to {target}, which is no branch with a commit; `git symbolic-ref --delete` removes it"
             ),
-            Self::BelowWorkPrefix { prefix } => write!(
+            Self::BelowWorkPrefix { of_run: true, .. } => {
+                f.write_str("is the work branch of a run; what is on it is never run")
+            }
+            Self::BelowWorkPrefix { prefix, .. } => write!(
                 f,
                 "is below {prefix} (aynig.workPrefix) like the branches of workspaces, which are never run; a branch that is to be \
                  run needs another name, or workspaces another prefix: `git config aynig.workPrefix PREFIX/`"

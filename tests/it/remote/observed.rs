@@ -68,9 +68,17 @@ fn status_judges_leases_as_a_plain_run_here_would() {
     assert_eq!(kind(), "expired");
     clone.git(["config", "aynig.skewSeconds", "7200"]);
     assert_eq!(kind(), "working");
+    let in_skew = || {
+        let shown = out(&clone.aynig_ok(["status", "--all", "--remote", "origin"]));
+        shown.contains("expired") && shown.contains(" after the end, since clocks may differ")
+    };
+    assert!(in_skew(), "{}", out(&clone.aynig_ok(["status", "--all", "--remote", "origin"])));
     clone.git(["config", "aynig.skewSeconds", "0"]);
     clone.git(["config", "aynig.takeover", "observed"]);
     assert_eq!(kind(), "working", "no pass has seen it yet");
+    clone.git(["config", "aynig.skewSeconds", "7200"]);
+    assert!(!in_skew(), "dates have no effect");
+    clone.git(["config", "aynig.skewSeconds", "0"]);
     assert!(!kept(&clone).exists(), "status notes nothing");
     clone.aynig_ok(["run", "--remote", "origin"]);
     // Long ago, by the monotonic clock.

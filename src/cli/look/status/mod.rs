@@ -7,6 +7,8 @@ pub(crate) mod table;
 mod watch;
 
 use std::collections::HashSet;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 
 use aynig::clock;
 use aynig::git::Repo;
@@ -18,15 +20,15 @@ use aynig::ops::flows::{self, driven};
 use aynig::ops::run::survey_options;
 use aynig::ops::runs::{all, running, update};
 use aynig::ops::settings;
-use aynig::ops::settings::globs;
+use aynig::ops::settings::{branch_globs, globs};
 use aynig::ops::status::{Filter, Query, Seen, look};
 use aynig::ops::target;
 use aynig::ops::view::branch::{BranchView, WAITS};
 use aynig::ops::view::driven::DrivenView;
 use aynig::ops::view::standing::Standing;
 use aynig::runner::authority::Authority;
-use aynig::runner::options::Options;
-use aynig::words::{NO_COMMIT, first_of, pluralize};
+use aynig::runner::options::{Options, is_glob};
+use aynig::words::{first_of, pluralize, shell_quote};
 
 use crate::cli::args::{Status, not_an_interval};
 use crate::cli::exit::Exit;
@@ -65,6 +67,7 @@ pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, Error> {
     ui::answer_lines(drawn(&seen, &subject.query, ui::room().map(|room| room.columns)));
     if subject.query.one.is_none() {
         ui::remark(&styled(FAINT, sum(&seen, &subject.query.filter)));
+        remark_unmatched(&seen, &subject.query.filter, &named(arguments))?;
         if arguments.all && seen.workspaces > 0 {
             let all = pluralize(seen.workspaces, "workspace");
             ui::remark(&styled(FAINT, format!("{all}: `aynig workspace list`")));
@@ -87,6 +90,25 @@ pub(crate) fn run(app: &App, arguments: &Status) -> Result<Exit, Error> {
         ui::warn(&name);
     }
     Ok(exit)
+}
+
+/// The names and globs on the command line.
+fn named(arguments: &Status) -> Vec<OsString> {
+    arguments.names.iter().chain(&arguments.branch).cloned().collect()
+}
+
+/// Prints the globs that match none of the branches. If there are none of these, the sum says so.
+fn remark_unmatched(seen: &Seen, filter: &Filter, named: &[OsString]) -> Result<(), Error> {
+    if seen.rows.is_empty() || !filter.is_empty() {
+        return Ok(());
+    }
+    for glob in named.iter().filter(|named| is_glob(named.as_bytes())) {
+        let matches = branch_globs(&[glob.to_string_lossy().into_owned()])?;
+        if seen.unmanaged == 0 && !seen.rows.iter().any(|row| matches.is_match(&row.branch)) {
+            ui::remark(&styled(FAINT, format!("no branch matches {}", shell_quote(glob.as_bytes()))));
+        }
+    }
+    Ok(())
 }
 
 /// Prints which runs are not among the branches.
@@ -118,7 +140,7 @@ fn subject(
         states: globs("--state", &arguments.state)?,
         kinds: arguments.kind.iter().cloned().chain(waiting).collect(),
     };
-    let named: Vec<String> = arguments.names.iter().chain(&arguments.branch).cloned().collect();
+    let named = named(arguments);
     target::all_exist(repo, authority, &named)?;
     if arguments.all || !named.is_empty() || !filter.is_empty() {
         let options = Options { selection: settings::narrowed(plain.selection, &named)?, ..plain };
@@ -190,7 +212,7 @@ fn sum(seen: &Seen, filter: &Filter) -> String {
     };
     let parts = [shown, runs::summary(&seen.runs), asking];
     match parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ") {
-        _ if seen.empty => NO_COMMIT.to_owned(),
+        _ if let Some(words) = seen.empty => words.to_owned(),
         sum if sum.is_empty() => "no branch matches".to_owned(),
         sum => sum,
     }

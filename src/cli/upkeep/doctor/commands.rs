@@ -91,7 +91,10 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
                 "commands",
                 "HEAD has no commands in .aynig/command/; runs of flows have their own",
             ),
-            0 => Finding::warning("commands", "HEAD has no commands in .aynig/command/", "aynig init"),
+            0 => {
+                let next = if repo.is_bare() { "aynig init (in a clone)" } else { "aynig init" };
+                Finding::warning("commands", "HEAD has no commands in .aynig/command/", next)
+            }
             count => Finding::ok(
                 "commands",
                 format!("{count} in HEAD, all executable, their interpreters are there"),

@@ -75,20 +75,39 @@ fn of_ended(repo: &Repo, process: &Process) -> Result<Vec<Finding>, Error> {
     Ok(going.into_iter().chain(staying).chain(deleted).collect())
 }
 
-/// Names refs whose files are damaged, with the commit that their reflogs name last.
+/// Names refs whose files are damaged, and branches whose commits cannot be read.
 fn damaged(repo: &Repo) -> Vec<Finding> {
-    repo.damaged_refs().into_iter().map(|damaged| damaged_ref(repo, &damaged)).collect()
+    let files = repo.damaged_refs().into_iter().map(|damaged| damaged_ref(repo, &damaged));
+    // If they cannot be listed, other checks report it.
+    let tips = repo.branches().unwrap_or_default().into_iter();
+    let commits = tips.filter_map(|tip| {
+        let error = repo.commit(tip.target.ok()?).err()?;
+        let name = tip.branch.full_ref().to_string();
+        let next = match newest_of_log(repo, &name) {
+            Some(before) => format!(
+                "git fsck; if no other clone has the commit: git update-ref {} {before}",
+                shell_quote(&name)
+            ),
+            None => "git fsck".to_owned(),
+        };
+        Some(Finding::error("refs", format!("{name}: {}", error_chain(&error)), next))
+    });
+    files.chain(commits).collect()
+}
+
+/// The newest commit that the reflog of a ref names and that can be read.
+fn newest_of_log(repo: &Repo, name: &str) -> Option<CommitId> {
+    let log = std::fs::read_to_string(repo.common_dir().join("logs").join(name)).ok()?;
+    let newest = log.lines().filter_map(|line| CommitId::parse_hex(line.split(' ').nth(1)?));
+    newest.filter(|commit| repo.commit(*commit).is_ok()).last()
 }
 
 fn damaged_ref(repo: &Repo, damaged: &DamagedRef) -> Finding {
     let name = damaged.name.to_string();
     let text = format!("{name} cannot be read, so no runner sees it: {}", damaged.what());
     let rm = format!("rm {}", shell_quote(damaged.file.display().to_string()));
-    let log = std::fs::read_to_string(repo.common_dir().join("logs").join(&name)).unwrap_or_default();
-    let newest = log.lines().filter_map(|line| CommitId::parse_hex(line.split(' ').nth(1)?));
-    let newest = newest.filter(|commit| repo.commit(*commit).is_ok()).last();
     let quoted = shell_quote(&name);
-    let next = match newest {
+    let next = match newest_of_log(repo, &name) {
         _ if matches!(damaged.flaw, RefFlaw::Unreadable(_)) => {
             format!("ls -l {}", shell_quote(damaged.file.display().to_string()))
         }
