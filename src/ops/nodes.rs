@@ -127,8 +127,13 @@ pub(super) fn can_ask(engine: &Engine<'_>, mode: CliPermissions, provider: &str)
     }
 }
 
-/// Changes a node. Its next turn has the new settings.
-pub fn set(engine: &Engine<'_>, run: RunId, named: &str, settings: &Settings<'_>) -> Result<Decided, Error> {
+/// Changes a node. Its next turn has the new settings. Returns what this host lacks for a new provider, too, in words.
+pub fn set(
+    engine: &Engine<'_>,
+    run: RunId,
+    named: &str,
+    settings: &Settings<'_>,
+) -> Result<(Decided, Option<String>), Error> {
     persons_only("changing a node")?;
     let mut ledger = engine.graph(run)?;
     let state = &ledger.tip().state;
@@ -138,18 +143,25 @@ pub fn set(engine: &Engine<'_>, run: RunId, named: &str, settings: &Settings<'_>
         Some(prompt) => Ok((role.to_owned(), Some(prompt.to_owned()))),
         None => role_text(engine.repo, &state.run.base_sha, role).map(|text| (role.to_owned(), text)),
     };
+    let permissions = permissions(known.permissions, settings);
+    if settings.provider.is_some() || settings.permissions.is_some() {
+        let now = state.configs.get(&id).map_or("", |config| config.provider_name.as_str());
+        let name = settings.provider.unwrap_or(now);
+        can_ask(engine, permissions.cli_permissions_mode, name)?;
+    }
     let role_of = settings.role.or(settings.prompt.map(|_| known.role_template.as_str()));
     let edit = NodeEdit {
         label: settings.label.map(str::to_owned),
         capabilities: Some(capabilities(known.capabilities, settings)?),
-        permissions: Some(permissions(known.permissions, settings)),
+        permissions: Some(permissions),
         limits: Some(limits(known.limits, Of::Node, settings.limits)?),
         role: role_of.map(role).transpose()?,
         provider: settings.provider.map(provider).transpose()?,
         model: settings.model.map(|model| (!model.is_empty()).then(|| model.to_owned())),
         ..NodeEdit::default()
     };
-    operate(engine, &mut ledger, Command::SetNode(id, edit))
+    let decided = operate(engine, &mut ledger, Command::SetNode(id, edit))?;
+    Ok((decided, settings.provider.and_then(|name| of_host(engine, name))))
 }
 
 /// Starts, stops, interrupts or resets a node.

@@ -53,6 +53,11 @@ impl Failure {
         Self::new(StatusCode::NOT_FOUND, "not_found", error)
     }
 
+    /// A query with a value that cannot be.
+    pub(super) fn query(field: &str, error: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "malformed", error).field(field)
+    }
+
     /// A well-formed request with a value that cannot be.
     pub(super) fn rule(field: &str, error: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", error).field(field)

@@ -28,10 +28,18 @@ pub(super) struct Listing {
     limit: Option<usize>,
     /// Only those after this id in the list, with `view=summary`
     before: Option<String>,
-    /// Only those with this status: needs you, working, waiting, finished or failed
+    /// Only those with this status, with `view=summary`: needs you, working, waiting, finished or failed
     status: Option<String>,
-    /// Only those with this text in the slug or label
+    /// Only those with this text in the slug or label, with `view=summary`
     q: Option<String>,
+}
+
+impl Listing {
+    /// Whether something is given that a list of whole states does not take.
+    fn selects(&self) -> bool {
+        let Self { view: _, limit, before, status, q } = self;
+        limit.is_some() || [before, status, q].iter().any(|given| given.is_some())
+    }
 }
 
 /// List the runs
@@ -40,11 +48,11 @@ pub(super) struct Listing {
 pub(super) async fn list(State(shared): At, Query(listing): Query<Listing>) -> Answer {
     answer(shared, None, move |desk| match listing.view.as_deref() {
         Some("summary") => summaries(desk, &listing),
-        None if listing.limit.or(listing.before.as_ref().map(|_| 0)).is_some() => {
-            Err(Failure::rule("view", "limit and before are for view=summary"))
+        None if listing.selects() => {
+            Err(Failure::query("view", "limit, before, status and q are for view=summary"))
         }
         None => whole(desk),
-        Some(_) => Err(Failure::rule("view", "there is the view summary")),
+        Some(view) => Err(Failure::query("view", format!("there is no view {view}; there is summary"))),
     })
     .await
 }
@@ -60,12 +68,13 @@ fn whole(desk: &Desk<'_>) -> Result<Value, Failure> {
 fn summaries(desk: &Desk<'_>, listing: &Listing) -> Result<Value, Failure> {
     let limit = listing.limit.unwrap_or(100);
     if !(1..=500).contains(&limit) {
-        return Err(Failure::rule("limit", "limit is 1 to 500"));
+        return Err(Failure::query("limit", format!("limit is 1 to 500, and not {limit}")));
     }
     let status: Option<Doing> = match &listing.status {
         None => None,
         Some(word) => Some(serde_json::from_value(json!(word)).map_err(|_| {
-            Failure::rule("status", "status is needs you, working, waiting, finished or failed")
+            let all = "needs you, working, waiting, finished and failed";
+            Failure::query("status", format!("there is no status {word}; there are {all}"))
         })?),
     };
     let mut known = desk.shared.known();

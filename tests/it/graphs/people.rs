@@ -446,6 +446,16 @@ fn a_setting_of_a_person_is_not_that_of_a_turn_whose_program_was_missing() {
     let graph = Graph::new("echo done", &["a", "b"]);
     graph.repo.git(["config", "aynig.provider.gone.kind", "custom"]);
     graph.repo.git(["config", "aynig.provider.gone.command", "/nowhere/gone"]);
+    let set = |more: &[&str]| graph.orch(&[&["node", "set", "RUN", "a"], more].concat());
+    // What `node add` reports.
+    let said = err(&set(&["--provider", "nope"]));
+    assert!(
+        said.contains("this host has no provider nope") && said.contains("left to other hosts"),
+        "{said}"
+    );
+    assert_eq!(err(&set(&["--label", "A"])).matches("warning").count(), 0);
+    assert!(set(&["--provider", "scripted"]).status.success());
+    assert_refused(&set(&["--permissions", "gated"]), 2, &["cannot ask", "nothing was changed"]);
     graph.ok(&["node", "set", "RUN", "a", "--provider", "gone"]);
     graph.ok(&["chat", "RUN", "a", "Do it."]);
     graph.drain();

@@ -35,7 +35,8 @@ pub(super) fn run(app: &App, repo: &Repo, node: &OrchNode, json: bool) -> Result
             let run = found(repo, &options.one.run_name)?;
             let mut settings = settings(&options.settings);
             (settings.role, settings.provider) = (options.role.as_deref(), options.provider.as_deref());
-            let decided = nodes::set(&opened(app, repo)?, run, &options.one.alias, &settings)?;
+            let (decided, lacks) = nodes::set(&opened(app, repo)?, run, &options.one.alias, &settings)?;
+            lacks.iter().for_each(|words| warn(words));
             changed(&decided, &format!("{} has it from its next turn on", options.one.alias), json)
         }
         OrchNodeVerb::Start(one) => {
