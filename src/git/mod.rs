@@ -38,7 +38,7 @@ pub(crate) use crate::git::contents::in_progress::Unconcluded;
 pub use crate::git::objects::commits::CommitError;
 pub use crate::git::process::call::{Git, ProcessError};
 pub use crate::git::refs::cas::{RefError, Swap};
-pub use crate::git::refs::loose::{DamagedRef, RefFlaw};
+pub use crate::git::refs::loose::{DamagedRef, RefFlaw, Unlisted};
 pub use crate::git::refs::notify::RefWatch;
 pub use crate::git::refs::transaction::{RefChange, Together};
 pub use crate::git::repo::open::{OpenError, Repo, Store};

@@ -102,11 +102,9 @@ pub fn missing(repo: &Repo, authority: &Authority, branch: &BranchName, want: Pu
                 }
             });
         }
-        if tip.is_none()
-            && let Some(damaged) = repo.damaged_branch(branch)
-        {
-            return Error::new(Kind::NotFound, format!("branch {branch} cannot be read: {}", damaged.what()))
-                .hint("`aynig doctor` names the command that brings the branch back");
+        if let Some(unlisted) = repo.unlisted(branch) {
+            let message = format!("branch {branch} {}", unlisted.why());
+            return Error::new(Kind::NotFound, message).hint(unlisted.next());
         }
         if repo.checkout().and_then(|here| here.branch).as_ref() == Some(branch) {
             return Error::setup(format!("branch {branch} has no commit yet"))

@@ -129,7 +129,8 @@ pub fn all_exist(repo: &Repo, authority: &Authority, named: &[impl AsRef<OsStr>]
     let names = named.iter().map(AsRef::as_ref).filter(|name| !is_glob(name.as_bytes()));
     let names: Vec<BranchName> = names.map(branch_name).collect::<Result<_, _>>()?;
     // Listing all branches takes longer, and knows those without a commit.
-    if names.iter().all(|name| repo.has_branch(authority.source(), name)) {
+    let is_listed = |name: &BranchName| authority.source().is_some() || repo.unlisted(name).is_none();
+    if names.iter().all(|name| repo.has_branch(authority.source(), name) && is_listed(name)) {
         return Ok(());
     }
     let tips = authority.branches(repo).map_err(|error| Error::because("list the branches", &error))?;

@@ -194,6 +194,23 @@ fn settings_are_known_and_of_the_right_kind() {
 }
 
 #[test]
+fn objects_that_are_just_written_are_not_to_be_pruned() {
+    let repo = healthy();
+    for (value, is_long) in
+        [("now", false), ("5.minutes.ago", false), ("2.hours.ago", true), ("never", true), ("all", false)]
+    {
+        repo.git(["config", "gc.pruneExpire", value]);
+        let report = repo.doctor(0);
+        if is_long {
+            assert!(!report.to_string().contains("pruneExpire"), "{report:#}");
+        } else {
+            let words = format!("gc.pruneExpire is {value}: `git gc` deletes");
+            told(&report, "pruning", "warning", &words, "git config gc.pruneExpire 2.weeks.ago");
+        }
+    }
+}
+
+#[test]
 fn the_directory_of_commands_may_be_a_file() {
     let repo = Repo::new();
     repo.write(".aynig/command", "#!/bin/sh\n");

@@ -76,6 +76,35 @@ impl DamagedRef {
     }
 }
 
+/// Why a branch that is there is in no list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unlisted {
+    /// Its file is damaged.
+    Damaged(DamagedRef),
+    /// Its name is one of `aynig.refNamespace`.
+    Reserved,
+}
+
+impl Unlisted {
+    /// The reason, after the name of the branch.
+    #[must_use]
+    pub fn why(&self) -> String {
+        match self {
+            Self::Damaged(damaged) => format!("cannot be read: {}", damaged.what()),
+            Self::Reserved => "is below aynig.refNamespace, where runners keep what is no branch".to_owned(),
+        }
+    }
+
+    /// The next step.
+    #[must_use]
+    pub fn next(&self) -> &'static str {
+        match self {
+            Self::Damaged(_) => "`aynig doctor` names the command that brings the branch back",
+            Self::Reserved => "`git branch -m` gives it another name",
+        }
+    }
+}
+
 impl Repo {
     /// What the file of a ref says; `None` if there is none. The ref may still be packed.
     pub(super) fn loose_ref(&self, name: &BStr) -> Result<Option<Target>, DamagedRef> {
@@ -112,10 +141,14 @@ impl Repo {
         self.gix.object_hash().len_in_hex()
     }
 
-    /// The damage of the file of a branch, if it has one.
+    /// Why a branch of this repository is in no list, although it is there.
     #[must_use]
-    pub fn damaged_branch(&self, branch: &BranchName) -> Option<DamagedRef> {
-        self.loose_ref(branch.full_ref().as_bstr()).err()
+    pub fn unlisted(&self, branch: &BranchName) -> Option<Unlisted> {
+        match self.loose_ref(branch.full_ref().as_bstr()) {
+            Err(damaged) => Some(Unlisted::Damaged(damaged)),
+            Ok(_) if !self.namespace().unwrap_or_default().has_branch(branch) => None,
+            Ok(_) => matches!(self.branch_head(branch), Ok(Some(_))).then_some(Unlisted::Reserved),
+        }
     }
 
     /// The branch that a symbolic ref to `target` leads to, if that has a commit. Follows as many refs as git.

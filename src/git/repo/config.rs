@@ -18,6 +18,7 @@ use bstr::{BString, ByteSlice};
 use gix::config::Source;
 use gix::config::file::SectionRef;
 
+use crate::clock;
 use crate::clock::Stopwatch;
 use crate::contract::ids::BranchName;
 use crate::git::process::call::{Git, ProcessError};
@@ -218,6 +219,15 @@ impl Repo {
     /// A setting as git reads it from here; `None` if unset.
     pub(crate) fn config_here(&self, key: &str) -> Option<String> {
         self.git_here().args(["config", "--get", key]).run().ok().map(|output| output.text())
+    }
+
+    /// The value of `gc.pruneExpire` if by it `git gc` deletes unreached objects that are younger than `seconds`.
+    pub fn prunes_within(&self, seconds: i64) -> Option<String> {
+        const KEY: &str = "gc.pruneExpire";
+        let asked = self.git_here().args(["config", "--type=expiry-date", "--get", KEY]).run().ok()?;
+        let oldest: u64 = asked.text().trim().parse().ok()?;
+        let limit = u64::try_from(clock::wall_seconds().saturating_sub(seconds)).unwrap_or(0);
+        (oldest > limit).then(|| self.config_here(KEY)).flatten()
     }
 
     /// A setting that names a file, as git resolves it from here; `None` if unset or empty.

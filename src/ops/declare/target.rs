@@ -16,7 +16,7 @@ use crate::engine::FLOW;
 use crate::engine::driver::run_of;
 use crate::git::objects::commits::Stored;
 use crate::git::worktrees::registration::same_place;
-use crate::git::{Checkout, Repo, Workplace};
+use crate::git::{Checkout, Repo, Unlisted, Workplace};
 use crate::runner::authority::Authority;
 use crate::runner::survey::line::lease_below;
 use crate::runner::survey::scan::is_below;
@@ -249,6 +249,10 @@ pub(in crate::ops) fn check_no_workspace(repo: &Repo, branch: &BranchName) -> Re
     let (prefix, drivers) = settings::prefixes(repo)?;
     if is_below(&drivers, branch) {
         persons_only(&format!("moving {branch}, the driver of a run,"))?;
+    }
+    if repo.unlisted(branch) == Some(Unlisted::Reserved) {
+        let message = format!("branch {branch} {}; nothing was changed", Unlisted::Reserved.why());
+        return Err(Error::setup(message).hint(Unlisted::Reserved.next()));
     }
     if !is_below(&prefix, branch) {
         return Ok(());

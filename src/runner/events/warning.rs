@@ -15,7 +15,7 @@ use crate::contract::environment::SkipReason;
 use crate::contract::ids::{BranchName, CommitId, RemoteName, StateName};
 use crate::contract::protocol::MalformedLine;
 use crate::contract::settlement::Ending;
-use crate::git::DamagedRef;
+use crate::git::Unlisted;
 use crate::runner::survey::verdict::{Exclusion, Invalid, Reason};
 use crate::runner::survey::words::{bounded, in_place, unsigned_lease};
 
@@ -52,12 +52,12 @@ pub enum Warning {
         /// A remote that has one, as last fetched.
         there: Option<RemoteName>,
     },
-    /// The file of a branch that was named is damaged.
-    DamagedBranch {
+    /// A branch that was named is in no list.
+    UnlistedBranch {
         /// The name.
         name: String,
-        /// The damage.
-        damaged: DamagedRef,
+        /// The reason.
+        unlisted: Unlisted,
     },
     /// The globs of a run match no branch.
     NoBranchSelected {
@@ -272,7 +272,7 @@ impl Warning {
             Self::LockRemoved { .. } => "lockRemoved",
             Self::SightingsNotKept { .. } => "sightingsNotKept",
             Self::RemoteNotSet { .. } => "remoteNotSet",
-            Self::NoSuchBranch { .. } | Self::DamagedBranch { .. } => "noSuchBranch",
+            Self::NoSuchBranch { .. } | Self::UnlistedBranch { .. } => "noSuchBranch",
             Self::NoBranchSelected { .. } => "noBranchSelected",
             Self::NotRun { .. } => "notRun",
             Self::SkippedCurrent { .. } => "skippedCurrent",
@@ -334,7 +334,9 @@ impl Display for Warning {
                 write!(f, "there is no branch {name}{near}; ")?;
                 lists_branches(f, remote.as_ref(), there.as_ref())
             }
-            Self::DamagedBranch { name, damaged } => write!(f, "branch {name} cannot be read: {damaged}"),
+            Self::UnlistedBranch { name, unlisted } => {
+                write!(f, "branch {name} {}; {}", unlisted.why(), unlisted.next())
+            }
             Self::NoBranchSelected { globs, remote, there } => {
                 write!(f, "no branch matches {}; ", globs.join(" or "))?;
                 lists_branches(f, remote.as_ref(), there.as_ref())

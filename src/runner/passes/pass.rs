@@ -380,13 +380,13 @@ fn warn_if_none_is_selected(context: &Context<'_>, repo: &Repo, branches: &[Bran
         if !names().any(|there| there == *name) {
             let near = nearest(name, names());
             let there = tracked(&|there| there == *name);
-            let damaged = BranchName::new(name.as_str()).ok().filter(|_| remote.is_none());
-            let damaged = damaged.and_then(|branch| repo.damaged_branch(&branch));
+            let unlisted = BranchName::new(name.as_str()).ok().filter(|_| remote.is_none());
+            let unlisted = unlisted.and_then(|branch| repo.unlisted(&branch));
             let (name, remote) = (name.clone(), remote.cloned());
             context.warn(
                 None,
-                match damaged {
-                    Some(damaged) => Warning::DamagedBranch { name, damaged },
+                match unlisted {
+                    Some(unlisted) => Warning::UnlistedBranch { name, unlisted },
                     None => Warning::NoSuchBranch { name, near, remote, there },
                 },
             );

@@ -141,6 +141,29 @@ fn the_doctor_tries_one_and_names_the_setting() {
     assert!(said.contains("origin has 1 ref below refs/aynig/"), "{said}");
 }
 
+/// CONTRACT 5.39
+#[test]
+fn a_branch_of_that_name_in_the_repository_is_no_missing_branch() {
+    let repo = Repo::scene(&[("work", "next done")]);
+    repo.git(["config", "aynig.refNamespace", "refs/heads/ay"]);
+    repo.ready("ay/task", "work");
+    let head = repo.head("ay/task");
+    let words = ["branch ay/task is below aynig.refNamespace", "`git branch -m` gives it another name"];
+    for (arguments, code) in [
+        (["status", "ay/task"].as_slice(), 1),
+        (&["wait", "ay/task", "--timeout", "9"], 1),
+        (&["run", "ay/task"], 1),
+        (&["set-state", "--state", "work", "--branch", "ay/task"], 3),
+        (&["cancel", "ay/task"], 3),
+    ] {
+        assert_refused(&repo.aynig(arguments.iter().copied()), code, &words);
+    }
+    assert_eq!(repo.head("ay/task"), head);
+    repo.git(["branch", "-m", "ay/task", "task"]);
+    repo.aynig_ok(["run", "task"]);
+    assert_eq!(repo.state("task"), "done");
+}
+
 /// CONTRACT 5.39, 12.13
 #[test]
 fn a_wrong_value_asks_no_remote() {

@@ -18,6 +18,9 @@ const OLDEST: (u64, u64) = (2, 34);
 /// With less free space than this (bytes) an attempt can hardly succeed.
 const LITTLE: u64 = 64 << 20;
 
+/// Objects have to stay this long (seconds) until a branch names them. A push takes minutes.
+const YOUNGEST: i64 = 3_600;
+
 /// Less free space than this (bytes) is a warning.
 const LOW: u64 = 1 << 30;
 
@@ -72,11 +75,21 @@ pub(crate) fn repository(repo: &Repo) -> Vec<Finding> {
     findings.extend(ssh_files(repo));
     findings.extend(ignored(repo));
     findings.extend(settings(repo));
+    findings.extend(pruning(repo));
     findings.push(match FreeSpace::at(repo.common_dir()) {
         Ok(room) => disk(room),
         Err(error) => Finding::warning("disk", format!("its room could not be read: {error}"), "df -h ."),
     });
     findings
+}
+
+/// The finding if `git gc`, which git starts by itself, deletes commits that no branch names yet.
+fn pruning(repo: &Repo) -> Option<Finding> {
+    let value = repo.prunes_within(YOUNGEST)?;
+    let text = format!(
+        "gc.pruneExpire is {value}: `git gc` deletes what was just written, before a branch names it"
+    );
+    Some(Finding::warning("pruning", text, "git config gc.pruneExpire 2.weeks.ago"))
 }
 
 /// The finding if commits must be signed and good signatures can be neither made nor checked.
