@@ -5,6 +5,7 @@
 //! meanwhile is there. The lists of gix read them the other way round.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::PoisonError;
 
 use bstr::{BStr, BString, ByteSlice};
 
@@ -15,6 +16,7 @@ use crate::git::refs::cas::RefError;
 use crate::git::refs::intent_log::PACKED;
 use crate::git::refs::loose::{DamagedRef, Target};
 use crate::git::repo::open::{Repo, gix_chain, ours};
+use crate::git::worktrees::held::Identity;
 
 /// A branch as listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,13 +96,19 @@ impl Repo {
 
     /// Opens `packed-refs` afresh. A damaged line hides refs, so nothing is listed then: git fails there, too.
     fn packed_refs(&self) -> Result<Option<gix::refs::packed::Buffer>, RefError> {
+        let file = self.common_dir().join(PACKED);
+        // git replaces the file and never changes it.
+        let found = file.metadata().ok().map(|found| Identity::of(&found));
         let read = self.check_no_pipe(PACKED).map_err(gix::Error::from_error);
         let packed = read.and_then(|()| self.gix.refs.open_packed_buffer());
-        if packed.as_ref().is_ok_and(|packed| packed.as_ref().is_none_or(|packed| are_lines(packed.as_ref())))
-        {
+        let mut sound = self.sound_packed().lock().unwrap_or_else(PoisonError::into_inner);
+        let is_sound = |packed: &gix::refs::packed::Buffer| {
+            found.is_some() && *sound == found || damaged_line(packed.as_ref()).is_none()
+        };
+        if packed.as_ref().is_ok_and(|packed| packed.as_ref().is_none_or(is_sound)) {
+            *sound = found;
             return packed.map_err(|error| unreadable(PACKED, &error));
         }
-        let file = self.common_dir().join(PACKED);
         let content = fsutil::read_plain(&file).unwrap_or_default();
         let Some((number, line)) = damaged_line(&content) else {
             return packed.map_err(|error| unreadable(PACKED, &error));
@@ -139,11 +147,6 @@ fn tip(prefix: &str, name: &BStr, target: Target) -> Option<Tip> {
 
 fn unreadable(name: &str, error: &gix::Error) -> RefError {
     RefError::Unreadable { name: name.to_owned(), why: gix_chain(error) }
-}
-
-/// Whether all of a file of packed refs is lines of refs.
-fn are_lines(packed: &[u8]) -> bool {
-    damaged_line(packed).is_none()
 }
 
 /// The first line of a file of packed refs that git refuses, and its number.

@@ -19,7 +19,7 @@ use crate::git::process::cancel::Interrupt;
 use crate::git::refs::intent_log::IntentLog;
 use crate::git::repo::identity::Identity;
 use crate::git::repo::listing;
-use crate::git::worktrees::held::Spares;
+use crate::git::worktrees::held::{self, Spares};
 use crate::git::worktrees::registration::{Checkout, Workplace, branch_in_progress, head_branch, named_by};
 
 /// Why no repository could be opened.
@@ -109,6 +109,8 @@ struct Place {
     executing: Mutex<Option<listing::Known>>,
     /// The damaged refs that were reported.
     damaged: Mutex<BTreeSet<BString>>,
+    /// The file of packed refs whose lines were last found sound.
+    sound_packed: Mutex<Option<held::Identity>>,
 }
 
 /// The opened repository. Threads share it, and each takes its own [`Repo`].
@@ -219,6 +221,7 @@ impl Store {
             accepted: Mutex::default(),
             executing: Mutex::default(),
             damaged: Mutex::default(),
+            sound_packed: Mutex::default(),
         };
         Ok(Self { shared: gix.into_sync(), place: Arc::new(place) })
     }
@@ -321,6 +324,11 @@ impl Repo {
     /// Settings that execute, as they were last read.
     pub(crate) fn known_settings(&self) -> &Mutex<Option<listing::Known>> {
         &self.place.executing
+    }
+
+    /// The file of packed refs whose lines were last found sound.
+    pub(crate) fn sound_packed(&self) -> &Mutex<Option<held::Identity>> {
+        &self.place.sound_packed
     }
 
     /// The damaged refs that were reported.
