@@ -179,6 +179,16 @@ fn directories_go_with_their_last_ref() {
     assert_eq!([directory("run/x"), directory("run/y")].map(|path| path.is_dir()), [true, true]);
     delete(&["run/x/b", "run/y/a"]);
     assert_eq!([directory("run"), directory("")].map(|path| path.is_dir()), [false, true]);
+    // Those of the lock of a change that is lost go, too.
+    repo.git(["commit", "--quiet", "--allow-empty", "-m", "new"]);
+    repo.git(["update-ref", "refs/heads/run/z/a", "main~1"]);
+    repo.git(["pack-refs", "--all"]);
+    std::fs::remove_dir_all(directory("run"))
+        .or_else(|_| std::fs::create_dir_all(directory("")))
+        .expect("no directory");
+    let lost = [change(&repo, "refs/heads/run/z/a", Some("main"), None)];
+    assert!(matches!(here.swap_together(&lost, "test").expect("it can"), Together::Lost { .. }));
+    assert!(!directory("run").exists());
 }
 
 /// CONTRACT 5.28

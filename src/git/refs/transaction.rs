@@ -203,6 +203,9 @@ impl Repo {
         };
         let actual = self.read_now(&full)?;
         if actual != expected {
+            // The directories may have been made for the lock alone.
+            drop(lock);
+            remove_emptied(self.common_dir(), &path);
             return Ok(Err(actual));
         }
         if expected.is_none()
