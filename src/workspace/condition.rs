@@ -136,7 +136,8 @@ impl Broken {
                 }
             },
             Self::NoWorktree => format!(
-                "if it was moved, `git worktree repair PLACE` notes where it is; else {snapshot} makes it anew at its branch"
+                "if it was moved, `git worktree repair PLACE` notes where it is; else {snapshot} makes it anew at its branch, \
+                 and `aynig workspace remove --apply {handle}` archives that"
             ),
             Self::NoDirectory | Self::Unregistered | Self::AnotherRepository => {
                 let aside = puts_aside(&context.worktree_path);

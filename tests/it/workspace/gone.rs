@@ -121,10 +121,19 @@ fn a_worktree_that_is_not_in_order_is_not_shown_as_ready() {
         let [[level, text, next]] = &repo.findings()[..] else { panic!("{what}: {:?}", repo.findings()) };
         assert!(level == "warning" && text.contains(words), "{what}: {text}");
         assert!(!next.is_empty(), "{what}");
-        for command in commands(next).into_iter().filter(|_| what != "twice") {
+        let all = commands(next).into_iter().filter(|_| what != "twice");
+        let (removing, mending): (Vec<_>, Vec<_>) = all.partition(|command| command.contains(&"remove"));
+        for command in mending {
             assert!(repo.ask(&command).status.success(), "{what}: {command:?}");
         }
         assert!(what == "twice" || list().contains("  ready  "), "{what}: {}", list());
+        // One that is gone may go for good.
+        assert_eq!(removing.len(), usize::from(what == "gone"), "{next}");
+        for command in removing {
+            made.sh(&repo, script);
+            assert!(repo.ask(&command).status.success(), "{what}: {command:?}");
+            assert!(list().is_empty() && repo.rescues().is_empty(), "{what}: {}", list());
+        }
     }
 }
 
