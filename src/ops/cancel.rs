@@ -235,7 +235,7 @@ impl Case<'_> {
             commit,
             origin: lease.origin.clone(),
             until: lease.expires_at(),
-            gone: gone_words(self.repo, self.authority.source(), lease),
+            gone: gone_words(self.repo, self.authority.source(), lease, self.branch),
             then,
         }
     }

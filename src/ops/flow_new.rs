@@ -7,6 +7,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use crate::contract::alike::nearest;
 use crate::contract::ids::{CommitId, RemoteName};
 use crate::engine::Engine;
 use crate::flow::base::MAX_FILE;
@@ -111,9 +112,9 @@ fn filled(flow: &Flow, mut values: BTreeMap<String, String>) -> Result<BTreeMap<
             } else {
                 format!("the flow has {}", names.join(", "))
             };
-            return Err(Error::usage(format!(
-                "--input: there is no input {name}: {there}; nothing was changed"
-            )));
+            let near = nearest(name, names).map(|near| format!("did you mean {near}?"));
+            let message = format!("--input: there is no input {name}: {there}; nothing was changed");
+            return Err(near.into_iter().fold(Error::usage(message), Error::hint));
         };
         if input.required && value.trim().is_empty() {
             return Err(Error::usage(format!(

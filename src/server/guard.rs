@@ -211,8 +211,12 @@ fn json_body(headers: &HeaderMap) -> Result<(), Failure> {
     if is_empty || kind.eq_ignore_ascii_case("application/json") {
         return Ok(());
     }
-    Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", "the body is not called JSON")
-        .hint("send `Content-Type: application/json`"))
+    Err(Failure::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "not_json",
+        "the body is sent as something else than JSON",
+    )
+    .hint("send `Content-Type: application/json`"))
 }
 
 /// The headers of all answers. An answer may have a stricter policy of its own.

@@ -183,7 +183,8 @@ impl Workspaces<'_> {
             }
             _ => {
                 let names: Vec<String> = meant.iter().map(|context| context.handle()).collect();
-                Err(Refusal::new(Why::Usage, format!("{shown} can mean {}", names.join(" or "))))
+                let refusal = Refusal::new(Why::Usage, format!("{shown} can mean {}", names.join(" or ")));
+                Err(refusal.hint("give the one that is meant in full; `aynig workspace list` shows them"))
             }
         }
     }

@@ -43,6 +43,13 @@ fn a_damaged_branch_is_no_missing_branch() {
         assert!(out(&listed).contains("other"), "{}", out(&listed));
         let said = format!("ERROR refs/heads/{branch} is passed over: {} {words}", file.display());
         assert_eq!(err(&listed).matches(&said).count(), 1, "{}", err(&listed));
+        let said = repo.aynig(["doctor"]);
+        assert_eq!(
+            (out(&said).matches(words).count(), err(&said).contains(words)),
+            (1, false),
+            "{}",
+            out(&said)
+        );
         let report = repo.doctor(3);
         let next =
             format!("rm {} && git update-ref refs/heads/{branch} {}", file.display(), repo.head("main"));
@@ -103,7 +110,7 @@ fn a_damaged_line_of_packed_refs_ends_a_pass_once() {
         {
             assert_refused(&repo.aynig(arguments.iter().copied()), 3, &[&words, "remove the line"]);
         }
-        told(&repo.doctor(3), "refs", "error", &words, "");
+        told(&repo.doctor(3), "states", "error", &words, "");
         assert_eq!(fs::read_to_string(&file).expect("a file"), damaged, "nothing was written");
         shell(&repo, &format!("sed -i {line}d .git/packed-refs"));
         assert_eq!(fs::read_to_string(&file).expect("a file"), sound);

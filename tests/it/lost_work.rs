@@ -175,11 +175,19 @@ fn a_killed_runner_of_this_host_is_not_said_to_notice() {
         assert!(said.contains(gone) && said.contains(then), "{arguments:?}: {said}");
         assert_eq!(repo.state("task"), "working", "{arguments:?}");
     }
+    // The printed line takes over at once.
+    let said = told(&repo.aynig_ok(["status", "task"]));
+    let line = said.split('`').find(|part| part.starts_with("aynig set-state ")).expect("a line").to_owned();
     let retry = ["set-state", "task", "--state", "other"];
     let refused = err(&repo.aynig(retry));
     assert!(refused.contains(gone) && refused.contains("`--force`"), "{refused}");
     let forced = err(&repo.aynig_ok(retry.into_iter().chain(["--force"])));
     assert!(forced.contains(gone) && !forced.contains("will notice"), "{forced}");
+    repo.git(["reset", "-q", "--hard", "HEAD"]);
+    repo.git(["update-ref", "refs/heads/task", "task~2"]);
+    assert_eq!(repo.state("task"), "working");
+    repo.aynig_ok(line.split(' ').skip(1));
+    assert_eq!(repo.state("task"), "work");
 }
 
 /// CONTRACT 5.13

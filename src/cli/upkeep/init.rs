@@ -65,8 +65,8 @@ pub(crate) fn run(app: &App, arguments: &Init) -> Result<Exit, Error> {
     for name in &present {
         ui::answer(&styled(FAINT, format!("there   {name}")));
     }
-    for line in NEXT {
-        ui::answer(line);
+    if !made.is_empty() {
+        NEXT.iter().for_each(|line| ui::answer(line));
     }
     Ok(Exit::Done)
 }

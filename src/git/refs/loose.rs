@@ -164,12 +164,14 @@ impl Repo {
             .filter(|branch| matches!(self.branch_head(branch), Ok(Some(_))))
     }
 
-    /// All refs with damaged files, sorted.
+    /// All refs with damaged files, sorted. The caller reports them, so later lists do not.
     #[must_use]
     pub fn damaged_refs(&self) -> Vec<DamagedRef> {
         let mut found: Vec<_> =
             self.loose_refs(REFS).into_iter().filter_map(|(_, target)| target.err()).collect();
         found.sort();
+        let mut reported = self.reported_damage().lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        reported.extend(found.iter().map(|damaged| damaged.name.clone()));
         found
     }
 

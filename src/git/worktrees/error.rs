@@ -27,6 +27,16 @@ pub enum WorktreeError {
         #[source]
         source: std::io::Error,
     },
+    /// A checkout's branch lacks commits below the new one.
+    #[error("{branch} in {} is behind; `git pull` there brings {}", path.display(), to.short())]
+    Behind {
+        /// The checkout.
+        path: PathBuf,
+        /// Its branch.
+        branch: BranchName,
+        /// The commit it was to move to.
+        to: CommitId,
+    },
     /// A checkout's branch cannot be fast-forwarded.
     #[error("{branch} in {} has gone another way; `git log --oneline --graph {branch} {to}` shows both", path.display(), to = to.short())]
     Diverged {

@@ -232,8 +232,13 @@ impl Repo {
             None => self.advance_detached(place, from, to, log),
             Some(local) => match self.swap(local.full_ref().as_bstr(), Some(from), to, log)? {
                 Swap::Won => Ok(()),
-                Swap::Lost { .. } => {
-                    Err(WorktreeError::Diverged { path: place.path.clone(), branch: local, to })
+                Swap::Lost { actual } => {
+                    let (path, branch) = (place.path.clone(), local);
+                    Err(if actual.is_some_and(|actual| self.descends(to, actual)) {
+                        WorktreeError::Behind { path, branch, to }
+                    } else {
+                        WorktreeError::Diverged { path, branch, to }
+                    })
                 }
             },
         }

@@ -18,7 +18,7 @@ use super::{Expected, Holder};
 use crate::clock::span;
 use crate::ops::error::{Error, Kind};
 use crate::ops::settings;
-use crate::ops::view::lease::{gone_words, lease_words};
+use crate::ops::view::lease::{gone, lease_words};
 use crate::runner::authority::Authority;
 use crate::words::shell_quote;
 
@@ -137,7 +137,7 @@ impl Target {
         let message =
             format!("{} is leased to {holder} for another {left}; nothing was changed", self.branch);
         let error = Error::new(Kind::Conflict, message).hint(self.look_hint(authority));
-        if let Some(gone) = gone_words(repo, authority.source(), lease).filter(|_| kind == Holder::Gone) {
+        if let Some(gone) = gone(repo, authority.source(), lease).filter(|_| kind == Holder::Gone) {
             return Err(error
                 .hint(gone)
                 .hint("`--force` sets the state at once; the next `aynig run` then saves the work"));

@@ -37,7 +37,7 @@ use crate::git::Repo;
 use crate::journal::directory::RunDirectory;
 use crate::ledger::{LedgerError, Place as LedgerPlace, Tip, content, held, runs as ledgers};
 use crate::model::ids::{RunId, Slug};
-use crate::model::run::{DecidedBy, Run, RunKind};
+use crate::model::run::{DecidedBy, Run, RunKind, RunStatus};
 use crate::model::state::State;
 use crate::model::step::{Opcode, Step};
 use crate::model::workspace::{Workspace, WorkspaceStatus};
@@ -88,6 +88,20 @@ fn known_driver(repo: &Repo, run: &Run) -> Result<Option<(LedgerPlace, BranchNam
 /// Whether a run still has its driver.
 pub fn has_driver(repo: &Repo, tip: &Tip) -> bool {
     known_driver(repo, &tip.state.run).is_ok_and(|known| known.is_some())
+}
+
+/// The running flows that this repository decides and whose drivers are gone: no pass carries them on.
+pub fn driverless(repo: &Repo) -> Result<Vec<Slug>, Error> {
+    let mut found = Vec::new();
+    let all = runs::all(repo)?;
+    let is_flow = |run: &&Run| run.kind == RunKind::Flow && run.status == RunStatus::Running;
+    for run in all.iter().filter_map(|one| one.run.as_ref().ok()).filter(is_flow) {
+        let is_here = matches!(LedgerPlace::of(repo, run.id, &run.decided_by), Ok(LedgerPlace::Here));
+        if is_here && known_driver(repo, run)?.is_none() {
+            found.push(run.slug.clone());
+        }
+    }
+    Ok(found)
 }
 
 /// Whether a run belongs to this clone alone, although a remote is set: it was made before that.

@@ -23,7 +23,7 @@ use crate::model::node::NodeStatus;
 use crate::model::run::RunKind;
 use crate::model::state::State;
 use crate::ops::settings;
-use crate::ops::view::lease::gone_words;
+use crate::ops::view::lease::gone;
 
 /// Sets the status of nodes whose drivers are leased, and returns what the drivers of others wait for, in words.
 pub(in crate::ops) fn overlay(repo: &Repo, state: &mut State) -> BTreeMap<NodeId, String> {
@@ -39,8 +39,7 @@ pub(in crate::ops) fn overlay(repo: &Repo, state: &mut State) -> BTreeMap<NodeId
         let Some(head) = branch.ok().and_then(|branch| known(repo, &place, &branch)) else { continue };
         let Ok(commit) = repo.commit(head) else { continue };
         match Head::read(&commit.facts()) {
-            Head::Working(lease) if is_live(&lease, now) => match gone_words(repo, remote_of(&place), &lease)
-            {
+            Head::Working(lease) if is_live(&lease, now) => match gone(repo, remote_of(&place), &lease) {
                 Some(gone) => drop(words.insert(node.id, gone)),
                 None => node.status = while_leased(node.status),
             },

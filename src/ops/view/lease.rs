@@ -10,6 +10,7 @@ use crate::ops::settings;
 use crate::runner::authority::Authority;
 use crate::runner::options::Takeover;
 use crate::runner::survey::line::lease_below;
+use crate::runner::survey::words::takes_over;
 
 /// Describes the holder of a lease: runner, attempt and end.
 pub fn lease_words(lease: &Lease) -> String {
@@ -25,8 +26,22 @@ pub fn runner_words(lease: &Lease) -> String {
     if lease.runner.is_empty() { UNNAMED.to_owned() } else { lease.runner.to_string() }
 }
 
-/// The words about a live lease whose runner on this host is known to be gone.
-pub fn gone_words(repo: &Repo, remote: Option<&RemoteName>, lease: &Lease) -> Option<String> {
+/// The words about a live lease whose runner on this host is known to be gone, with the command that takes over at once.
+pub fn gone_words(
+    repo: &Repo,
+    remote: Option<&RemoteName>,
+    lease: &Lease,
+    branch: &BranchName,
+) -> Option<String> {
+    let gone = gone(repo, remote, lease)?;
+    Some(match takes_over(branch, remote) {
+        Some(command) => format!("{gone}; `{command}` does so at once, and the next run saves the work"),
+        None => gone,
+    })
+}
+
+/// The same without the command.
+pub(crate) fn gone(repo: &Repo, remote: Option<&RemoteName>, lease: &Lease) -> Option<String> {
     let is_live = matches!(lease.liveness(clock::wall_seconds()), Liveness::Live { .. });
     let attempt = lease.attempt().filter(|_| is_live && Kept::of(&lease.message).is_none())?;
     if !repo.is_left_behind(attempt) {
@@ -72,5 +87,5 @@ pub fn gone_words_of(repo: &Repo, authority: &Authority, branch: &BranchName) ->
         Head::Unmanaged | Head::Invalid(_) => lease_below(repo, branch, head)?,
         Head::Ready(_) => return None,
     };
-    gone_words(repo, authority.source(), &lease)
+    gone_words(repo, authority.source(), &lease, branch)
 }

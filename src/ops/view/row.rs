@@ -168,7 +168,7 @@ fn under_lease(
     let found = if lease.over { Found::default() } else { asked(&lease.lease) };
     leased(row, &lease.lease, lease.seen);
     if let Some(view) = &mut row.lease {
-        view.gone = gone_words(repo, authority.source(), &lease.lease)
+        view.gone = gone_words(repo, authority.source(), &lease.lease, &branch.name)
             .or_else(|| in_skew(repo, authority.source(), &lease.lease).filter(|_| !lease.over));
     }
     row.asked = branch.head.and_then(|head| request(repo, &branch.name, head));

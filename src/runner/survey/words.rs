@@ -159,6 +159,12 @@ pub fn requests_again(
     }
 }
 
+/// The command that requests the state of a leased branch again at once. `None`: a run moves the branch.
+pub(crate) fn takes_over(branch: &BranchName, source: Option<&RemoteName>) -> Option<String> {
+    (!is_of_run(branch))
+        .then(|| format!("aynig set-state --retry --force --branch {}", named(branch, source)))
+}
+
 /// The command that requests a state again that hosts have handed back (CONTRACT 6.17).
 pub fn requests_handed_back(
     branch: &BranchName,

@@ -181,6 +181,7 @@ fn inputs_are_given_at_the_start() {
         (vec![], vec!["needs the input what (what to do)", "--input what=VALUE"]),
         (vec!["--input", "what"], vec!["write NAME=VALUE, or NAME=@FILE"]),
         (vec!["--input", "who=me"], vec!["there is no input who", "what, how, why"]),
+        (vec!["--input", "whta=me"], vec!["there is no input whta", "did you mean what?"]),
         (vec!["--input", "what=a", "--input", "what=b"], vec!["what is given twice"]),
         (vec!["--input", "what=@.git/absent"], vec!["could not read .git/absent"]),
         (

@@ -21,8 +21,15 @@ fn a_driver_that_is_gone_is_made_again() {
     repo.git(["update-ref", "-d", &format!("refs/heads/{}", run.driver)]);
     let words = told(&repo.aynig_ok(["flow", "show", &run.slug]));
     assert!(words.contains("its driver is gone") && words.contains("aynig flow resume"), "{words}");
+    let doctor = out(&repo.aynig(["doctor"]));
+    let words = format!("the driver of run {} is gone, so no pass carries it on", run.slug);
+    assert!(
+        doctor.contains(&words) && doctor.contains(&format!("next: aynig flow resume {}", run.slug)),
+        "{doctor}"
+    );
     repo.aynig_ok(["flow", "resume", &run.slug]);
     assert_eq!(repo.state(&run.driver), "flow-step");
+    assert!(!out(&repo.aynig(["doctor"])).contains("driver of run"));
     repo.aynig_ok(["run", "--drain"]);
     assert_eq!(steps(&repo, &run), ["one completed two", "two completed ask", "ask"]);
     repo.aynig_ok(["flow", "approve", &run.slug]);

@@ -275,7 +275,10 @@ fn a_run_is_changed_completed_and_deleted() {
     assert!(runner.wait().expect("it ends").success());
     assert_eq!(graph.turns(), ["a interrupted"]);
     assert_eq!(graph.state()["status"], "completed");
-    graph.ok(&["run", "delete", "RUN"]);
+    let deleted = err(&graph.orch(&["run", "delete", "RUN"]));
+    let place = deleted.split("git for-each-ref ").nth(1).and_then(|rest| rest.split('`').next());
+    let place = place.unwrap_or_else(|| panic!("{deleted}"));
+    assert!(graph.repo.git(["for-each-ref", place]).contains("/a"), "{deleted}");
     let archived = graph.repo.git(["for-each-ref", "--format=%(refname)", "refs/aynig/archive"]);
     let of = |name: &str| archived.lines().find(|line| line.ends_with(name)).expect("a ref").to_owned();
     assert!(of("/@ledger").starts_with("refs/aynig/archive/"));
@@ -336,6 +339,8 @@ fn people_see_who_has_a_turn_and_why_one_does_not_begin() {
     let said = out(&ran) + &err(&ran);
     let shown = graph.ok(&["show", "RUN"]);
     assert!(shown.contains("a  waits: test-host cannot do it now: "), "{shown}{said}");
+    let next: Vec<&str> = shown.lines().filter_map(|line| line.strip_prefix("next       ")).collect();
+    assert_eq!(next, ["git config aynig.provider.scripted.kind VALUE", "aynig run"], "{shown}");
     for text in [&shown, &said] {
         assert!(text.contains("git config aynig.provider.scripted.kind VALUE"), "{text}");
         assert!(!text.contains("install it"), "{text}");

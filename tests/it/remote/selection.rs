@@ -50,6 +50,15 @@ fn a_checkout_that_is_behind_undoes_nothing() {
     here.git(["stash", "pop", "--quiet", "--index"]);
     here.aynig_ok(set);
     assert!(files().contains("made") && files().contains("mine"), "{}", files());
+    // The same where the commits changed no file.
+    other.aynig_ok(["set-state", "task", "--state", "rest", "--remote", "origin"]);
+    let words = err(&here.aynig_ok(set));
+    assert!(
+        words.contains(" is behind; `git pull` there brings ") && !words.contains("another way"),
+        "{words}"
+    );
+    here.git(["pull", "--quiet", "--ff-only"]);
+    assert_eq!(here.head("task"), hub.head("task"));
 }
 
 /// CONTRACT 3.7, 5.14

@@ -101,7 +101,11 @@ fn a_workspace_of_a_run_has_its_id_its_base_and_a_name_of_its_own() {
     assert!(out(&repo.workspace_ok(["show", &made.handle])).contains("running  a label"));
     assert!(repo.made("alone").run != made.run && repo.workspaces()[2]["runStatus"].is_null());
     // One is removed, and the other one stays as it is.
-    assert_refused(&repo.workspace(["snapshot", &made.slug]), 2, &["can mean", &made.handle, &second.handle]);
+    assert_refused(
+        &repo.workspace(["snapshot", &made.slug]),
+        2,
+        &["can mean", &made.handle, &second.handle, "give the one that is meant in full"],
+    );
     repo.workspace_ok(["remove", "--apply", &made.handle]);
     assert!(!made.path.exists() && second.path.join("README").is_file());
     assert!(repo.runs().join(&made.run).join("events.jsonl").is_file());

@@ -26,7 +26,7 @@ use crate::cli::upkeep::doctor::Finding;
 /// A lock younger than this (seconds) may belong to a running git.
 const YOUNG: i64 = 5;
 
-pub(crate) fn check(repo: &Repo, process: &Process) -> Vec<Finding> {
+pub(crate) fn check(repo: &Repo, process: &Process, damaged: &[DamagedRef]) -> Vec<Finding> {
     let (more, kept) = workspaces(repo, process)
         .unwrap_or_else(|error| (vec![Finding::of("workspaces", error)], Vec::new()));
     let mut findings = worktrees(repo, &kept);
@@ -34,7 +34,8 @@ pub(crate) fn check(repo: &Repo, process: &Process) -> Vec<Finding> {
     findings.extend(of_ended(repo, process).unwrap_or_else(|error| vec![Finding::of("workspaces", error)]));
     findings.extend(deferred(repo));
     findings.extend(in_the_way(repo));
-    findings.extend(damaged(repo));
+    findings.extend(damaged.iter().map(|damaged| damaged_ref(repo, damaged)));
+    findings.extend(without_commit(repo));
     findings.extend(locks(repo.common_dir()));
     findings
 }
@@ -75,9 +76,8 @@ fn of_ended(repo: &Repo, process: &Process) -> Result<Vec<Finding>, Error> {
     Ok(going.into_iter().chain(staying).chain(deleted).collect())
 }
 
-/// Names refs whose files are damaged, and branches whose commits cannot be read.
-fn damaged(repo: &Repo) -> Vec<Finding> {
-    let files = repo.damaged_refs().into_iter().map(|damaged| damaged_ref(repo, &damaged));
+/// Names branches whose commits cannot be read.
+fn without_commit(repo: &Repo) -> Vec<Finding> {
     // If they cannot be listed, other checks report it.
     let tips = repo.branches().unwrap_or_default().into_iter();
     let commits = tips.filter_map(|tip| {
@@ -92,7 +92,7 @@ fn damaged(repo: &Repo) -> Vec<Finding> {
         };
         Some(Finding::error("refs", format!("{name}: {}", error_chain(&error)), next))
     });
-    files.chain(commits).collect()
+    commits.collect()
 }
 
 /// The newest commit that the reflog of a ref names and that can be read.

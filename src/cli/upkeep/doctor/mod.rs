@@ -11,6 +11,8 @@ mod runs;
 mod surroundings;
 mod unable;
 
+use std::collections::HashSet;
+
 use serde::Serialize;
 use serde_json::json;
 
@@ -85,6 +87,7 @@ pub(crate) fn run(process: &Process, arguments: &Doctor) -> Result<Exit, Error> 
         Err(error) => findings.push(Finding::of("repository", error)),
         Ok(app) => {
             let repo = app.repo();
+            let damaged = repo.damaged_refs();
             findings.extend(surroundings::repository(&repo));
             // It fetches the branches whose states are then read.
             let looked = remote::check(&repo, arguments.remote.as_ref());
@@ -97,7 +100,7 @@ pub(crate) fn run(process: &Process, arguments: &Doctor) -> Result<Exit, Error> 
             findings.extend(programs::forge(&repo));
             findings.extend(programs::path(&repo));
             findings.extend(looked.findings);
-            findings.extend(leftovers::check(&repo, process));
+            findings.extend(leftovers::check(&repo, process, &damaged));
             findings.extend(runs::moved(&repo, looked.authority.as_ref()));
             findings.extend(runs::check(&repo));
         }
@@ -106,6 +109,9 @@ pub(crate) fn run(process: &Process, arguments: &Doctor) -> Result<Exit, Error> 
     let wrong: Vec<String> =
         findings.iter().filter(|one| one.check == SETTINGS).map(|one| one.text.clone()).collect();
     findings.retain(|finding| finding.check == SETTINGS || !wrong.contains(&finding.text));
+    // They fail by the same damage. One finding is enough.
+    let mut errors = HashSet::new();
+    findings.retain(|finding| finding.level != Level::Error || errors.insert(finding.text.clone()));
     let count = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
     let (warnings, errors) = (count(Level::Warning), count(Level::Error));
     if arguments.json {

@@ -40,6 +40,13 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     });
     warn(&unreadable, "with a damaged ledger", &|run| format!("aynig orch doctor {run}"));
     warn(&damaged, "with damaged files", &mends);
+    match flows::driverless(repo) {
+        Ok(slugs) => findings.extend(slugs.iter().map(|slug| {
+            let text = format!("the driver of run {slug} is gone, so no pass carries it on");
+            Finding::warning(CHECK, text, format!("aynig flow resume {slug}"))
+        })),
+        Err(error) => findings.push(Finding::of(CHECK, error)),
+    }
     if findings.is_empty() && count > 0 {
         findings.push(Finding::ok(CHECK, format!("{}, ledgers and files readable", pluralize(count, "run"))));
     }

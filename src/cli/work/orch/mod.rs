@@ -143,6 +143,9 @@ fn delete(app: &App, repo: &Repo, named: &str, json: bool) -> Result<Exit, Error
         ui::answer_json(&json!({ "runId": id, "slug": run.slug, "status": status, "changed": true }));
     } else {
         ui::remark(&format!("run {} is deleted; git keeps it: `git log {archive}`", run.slug));
+        if let Some((place, _)) = archive.rsplit_once('/') {
+            ui::remark(&format!("the work of its nodes: `git for-each-ref {place}/`"));
+        }
     }
     Ok(Exit::Done)
 }
