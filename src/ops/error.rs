@@ -176,9 +176,14 @@ fn reachable(error: &AuthorityError) -> Vec<String> {
     let ask = |remote: &RemoteName| {
         format!("`git ls-remote {}` shows whether it can be reached", shell_quote(remote.as_str()))
     };
-    let mut hints: Vec<String> = remote.map(ask).into_iter().collect();
     let words = error_chain(error);
-    if UNASKED.iter().any(|unasked| words.contains(unasked)) {
+    if words.contains("bad object refs/") {
+        return vec![
+            "a ref of this repository is damaged: `aynig doctor` names it, and the next step".to_owned(),
+        ];
+    }
+    let mut hints: Vec<String> = remote.map(ask).into_iter().collect();
+    if error.is_remote() && UNASKED.iter().any(|unasked| words.contains(unasked)) {
         hints.push(
             "aynig asks nothing: `ssh-add` gives an agent the key, a git credential helper has the password, and that \
              `git ls-remote` asks whether to trust the host"

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::contract::ids::CommitId;
-use crate::git::Swap;
+use crate::git::{DamagedRef, RefFlaw, Swap};
 
 use super::Workspaces;
 use super::context::State;
@@ -37,9 +37,19 @@ impl Workspaces<'_> {
             Ok(None) => return Ok(()),
             Ok(Some(tip)) if self.repo.commit(tip).is_ok() => return Ok(()),
             Ok(Some(tip)) => (Some(tip), format!("its branch named {tip}, a commit that is not here")),
-            Err(_) => (None, "its branch could not be read".to_owned()),
+            // Only damage of its own file: anything else goes away, and the branch is as it was.
+            Err(error) => match self.repo.damage_of(name.as_slice().into()) {
+                Some(DamagedRef { flaw: RefFlaw::Empty | RefFlaw::Garbage | RefFlaw::NoFile, .. }) => {
+                    (None, "its branch could not be read".to_owned())
+                }
+                _ => return Err(because(&error)),
+            },
         };
-        let newest = self.newest_known(held);
+        let mut newest = self.newest_known(held);
+        let logged = self.repo.newest_logged(name.as_slice().into());
+        if let Some(logged) = logged.filter(|logged| self.repo.descends(*logged, newest)) {
+            newest = logged;
+        }
         if self.repo.commit(newest).is_err() {
             return Ok(());
         }
@@ -50,10 +60,11 @@ impl Workspaces<'_> {
                 Ok(Swap::Lost { .. }) => return Ok(()),
                 Err(error) => return Err(because(&error)),
             },
-            None => self
-                .repo
-                .overwrite_ref(name.as_slice().into(), newest, log)
-                .map_err(|error| because(&error))?,
+            None => match self.repo.overwrite_ref(name.as_slice().into(), newest, log) {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(error) => return Err(because(&error)),
+            },
         }
         held.mended.push(format!("{why}; it is at {} again", newest.short()));
         Ok(())

@@ -101,6 +101,17 @@ fn a_damaged_line_of_packed_refs_ends_a_pass_once() {
     repo.git(["pack-refs", "--all"]);
     let file = repo.path.join(".git/packed-refs");
     let sound = fs::read_to_string(&file).expect("a file");
+    // A last line without its end is whole.
+    fs::write(&file, sound.trim_end()).expect("a file");
+    for arguments in [["run"].as_slice(), &["set-state", "--state", "x", "--branch", "zz"], &["clean"]] {
+        let words = format!(
+            "the last one of {}, has no end, and git fails there, too: append a newline",
+            file.display()
+        );
+        assert_refused(&repo.aynig(arguments.iter().copied()), 3, &[&words]);
+    }
+    shell(&repo, "echo >>.git/packed-refs");
+    assert_eq!(fs::read_to_string(&file).expect("a file"), sound);
     let middle = sound.replacen(" refs/heads/one\n", " refs/heads/one\n\0\0\n", 1);
     for (damaged, line) in [(format!("{sound}garbage"), sound.lines().count() + 1), (middle, 4)] {
         fs::write(&file, &damaged).expect("a file");
@@ -164,4 +175,22 @@ fn a_branch_whose_commit_is_missing_is_named_with_what_its_log_says() {
     assert_refused(&refused, 3, &["could not read the history of lost", &gone, "`git fsck`"]);
     let next = format!("git fsck; if no other clone has the commit: git update-ref refs/heads/lost {before}");
     told(&repo.doctor(3), "refs", "error", &format!("refs/heads/lost: could not read commit {gone}"), &next);
+}
+
+#[test]
+fn a_fetch_that_fails_over_a_damaged_ref_names_the_doctor() {
+    let hub = healthy();
+    let hub = hub.into_bare();
+    hub.ready("task", "build");
+    let clone = hub.clone_beside("clone");
+    for name in ["refs/heads/zz", "refs/tags/zz"] {
+        let file = clone.path.join(".git").join(name);
+        fs::write(&file, "").expect("a file");
+        let refused = clone.aynig(["run", "--remote", "origin"]);
+        assert_refused(&refused, 4, &[name, "a ref of this repository is damaged: `aynig doctor` names it"]);
+        assert!(!err(&refused).contains("ls-remote"), "{}", err(&refused));
+        fs::remove_file(&file).expect("it is there");
+    }
+    clone.aynig_ok(["run", "--remote", "origin"]);
+    assert_eq!(hub.state("task"), "done");
 }

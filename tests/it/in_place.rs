@@ -83,6 +83,38 @@ fn one_that_would_run_but_for_being_checked_out_is_told_of_where_somebody_asked(
     assert_eq!(err(&repo.aynig_ok(["run"])), "");
 }
 
+/// CONTRACT 9.3, 11.4
+#[test]
+fn a_branch_is_checked_out_under_the_name_of_a_symbolic_ref_too() {
+    let repo = Repo::scene(&[("work", "echo made >made.txt; git add made.txt; next done")]);
+    repo.git(["branch", "-m", "main", "trunk"]);
+    repo.git(["symbolic-ref", "refs/heads/main", "refs/heads/trunk"]);
+    for name in ["task", "other"] {
+        repo.git(["branch", name]);
+    }
+    repo.git(["symbolic-ref", "refs/heads/alias", "refs/heads/task"]);
+    repo.git(["symbolic-ref", "refs/heads/beside", "refs/heads/other"]);
+    let linked = repo.beside("linked");
+    repo.git(["worktree", "add", "--quiet", linked.to_str().expect("UTF-8"), "beside"]);
+    repo.git(["symbolic-ref", "HEAD", "refs/heads/alias"]);
+    for name in ["task", "other"] {
+        repo.branch_from(name, name, b"s\n\ndwp-state: work\n");
+    }
+    let said = err(&repo.aynig_ok(["run"]));
+    assert!(said.contains("task") && said.contains("checked out"), "{said}");
+    assert_eq!([repo.state("task"), repo.state("other")], ["work", "work"], "{said}");
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    // It is run in place by the name that moves, and the checkout goes along.
+    repo.aynig_ok(["run", "task", "--current-branch", "include"]);
+    assert_eq!(repo.state("task"), "done");
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+    assert_eq!(read(&repo, "made.txt"), "made\n");
+    // The default branch is the one that the usual name leads to.
+    repo.branch_from("trunk", "trunk", b"s\n\ndwp-state: work\n");
+    let said = out(&repo.aynig_ok(["status", "trunk"]));
+    assert!(said.contains("it is the default branch"), "{said}");
+}
+
 /// CONTRACT 9.9, 11.4
 #[test]
 fn included_it_runs_in_the_checkout() {

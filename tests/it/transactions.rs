@@ -309,10 +309,27 @@ fn a_directory_that_goes_and_comes_is_in_nobodys_way() {
             }
         }
     };
+    let done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
-        for name in ["refs/heads/run/x/a", "refs/heads/run/x/b", "refs/heads/run/y/z/c"] {
-            scope.spawn(move || turn(name));
-        }
+        // git makes the directory of a ref below another one for the lock, before it refuses the name.
+        let place = repo.path.join(".git/refs/heads/run/x/a");
+        let done = &done;
+        scope.spawn(move || {
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                if std::fs::create_dir_all(&place).is_ok() {
+                    drop(std::fs::write(place.join("zz.lock"), ""));
+                    drop(std::fs::remove_dir_all(&place));
+                }
+            }
+            for above in place.ancestors().skip(1).take(2) {
+                drop(std::fs::remove_dir(above));
+            }
+        });
+        let turns = ["refs/heads/run/x/a", "refs/heads/run/x/b", "refs/heads/run/y/z/c"]
+            .map(|name| scope.spawn(move || turn(name)));
+        let ended = turns.map(std::thread::ScopedJoinHandle::join);
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(ended.iter().all(Result::is_ok));
     });
     assert_eq!(names(&repo), ["refs/heads/main"]);
     assert!(!repo.path.join(".git/refs/heads/run").exists());

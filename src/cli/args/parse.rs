@@ -57,8 +57,11 @@ fn from_now(trailer: &Trailer) -> Option<Trailer> {
 pub(crate) fn glob() -> impl TypedValueParser<Value = String> {
     OsStringValueParser::new().try_map(|glob| {
         glob.into_string().map_err(|odd| {
-            let glob = shell_quote(odd.to_string_lossy().replace('\u{fffd}', "*"));
-            format!("it is not UTF-8; `*` stands for what is not: {glob}")
+            let glob = odd.to_string_lossy().replace('\u{fffd}', "*");
+            match glob.trim_matches('*') {
+                "" => "it is not UTF-8".to_owned(),
+                _ => format!("it is not UTF-8; `*` stands for what is not: {}", shell_quote(glob)),
+            }
         })
     })
 }

@@ -33,7 +33,7 @@ use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::layout;
 use crate::fsutil;
 use crate::git::refs::intent_log::PACKED;
-use crate::git::repo::open::{Repo, gix_chain, ours};
+use crate::git::repo::open::{Repo, ours};
 use crate::git::worktrees::registration::Workplace;
 
 /// How long to wait for a ref's lock. Other processes hold it for a moment only, unless they died
@@ -106,9 +106,9 @@ impl Repo {
             return Ok(target.ok());
         }
         self.check_no_pipe(PACKED).map_err(|error| unreadable(error.to_string()))?;
-        let packed = self.gix.refs.open_packed_buffer().map_err(|error| unreadable(gix_chain(&error)))?;
-        let Some(packed) = packed else { return Ok(None) };
-        let found = packed.try_find(name.as_ref()).map_err(|error| unreadable(gix_chain(&error)))?;
+        let damaged = |error: gix::Error| self.unreadable_packed(Some(&error));
+        let Some(packed) = self.gix.refs.open_packed_buffer().map_err(damaged)? else { return Ok(None) };
+        let found = packed.try_find(name.as_ref()).map_err(damaged)?;
         Ok(found.map(|found| ours(&found.target())))
     }
 

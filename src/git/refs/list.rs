@@ -13,8 +13,9 @@ use crate::contract::ids::BranchName;
 use crate::contract::layout::{self, HEADS};
 use crate::fsutil;
 use crate::git::refs::cas::RefError;
+use crate::git::refs::file::Target;
 use crate::git::refs::intent_log::PACKED;
-use crate::git::refs::loose::{DamagedRef, Target};
+use crate::git::refs::loose::DamagedRef;
 use crate::git::repo::open::{Repo, gix_chain, ours};
 use crate::git::worktrees::held::Identity;
 
@@ -45,7 +46,7 @@ impl Repo {
         let packed = self.packed_refs()?;
         let iter = packed.as_ref().map(|packed| packed.iter_prefixed(prefix.into())).transpose();
         let mut tips = Vec::new();
-        for reference in iter.map_err(|error| unreadable(PACKED, &error))?.into_iter().flatten() {
+        for reference in iter.map_err(|error| self.unreadable_packed(Some(&error)))?.into_iter().flatten() {
             let Ok(reference) = reference else {
                 tracing::warn!(prefix, "a line of packed-refs could not be read; passed over");
                 continue;
@@ -80,7 +81,9 @@ impl Repo {
                 (Some(target), _) => self.sound(target),
                 (None, None) => None,
                 (None, Some(packed)) => {
-                    let found = packed.try_find(name.as_ref()).map_err(|error| unreadable(PACKED, &error))?;
+                    let found = packed
+                        .try_find(name.as_ref())
+                        .map_err(|error| self.unreadable_packed(Some(&error)))?;
                     found.map(|found| Ok(ours(&found.target())))
                 }
             };
@@ -105,22 +108,36 @@ impl Repo {
         let is_sound = |packed: &gix::refs::packed::Buffer| {
             found.is_some() && *sound == found || damaged_line(packed.as_ref()).is_none()
         };
-        if packed.as_ref().is_ok_and(|packed| packed.as_ref().is_none_or(is_sound)) {
-            *sound = found;
-            return packed.map_err(|error| unreadable(PACKED, &error));
+        match packed {
+            Ok(packed) if packed.as_ref().is_none_or(is_sound) => {
+                *sound = found;
+                Ok(packed)
+            }
+            Ok(_) => Err(self.unreadable_packed(None)),
+            Err(error) => Err(self.unreadable_packed(Some(&error))),
         }
+    }
+
+    /// The error for a file of packed refs that cannot be read: the damaged line, or what was found.
+    pub(super) fn unreadable_packed(&self, found: Option<&gix::Error>) -> RefError {
+        let file = self.common_dir().join(PACKED);
         let content = fsutil::read_plain(&file).unwrap_or_default();
-        let Some((number, line)) = damaged_line(&content) else {
-            return packed.map_err(|error| unreadable(PACKED, &error));
-        };
         let file = file.canonicalize().unwrap_or(file);
-        let text: String = line.trim_end().chars().take(60).collect();
-        let why = format!(
-            "line {number} of {} is no ref (`{text}`), and git fails there, too; remove the line, and `git fsck \
-             --no-reflogs` names the commits that no ref has then",
-            file.display(),
-        );
-        Err(RefError::Unreadable { name: PACKED.to_owned(), why })
+        let why = match (damaged_line(&content), found) {
+            (Some((number, line)), _) if damaged_line(&[line, b"\n"].concat()).is_none() => format!(
+                "line {number}, the last one of {}, has no end, and git fails there, too: append a newline",
+                file.display()
+            ),
+            (Some((number, line)), _) => format!(
+                "line {number} of {} is no ref (`{}`), and git fails there, too; remove the line, and `git fsck --no-reflogs` \
+                 names the commits that no ref has then",
+                file.display(),
+                line.trim_end().chars().take(60).collect::<String>(),
+            ),
+            (None, Some(error)) => gix_chain(error),
+            (None, None) => format!("{} was changed meanwhile; try again", file.display()),
+        };
+        RefError::Unreadable { name: PACKED.to_owned(), why }
     }
 
     /// The refs with the name of a directory of ours, but for slots, whose states are listed elsewhere.
@@ -145,10 +162,6 @@ fn tip(prefix: &str, name: &BStr, target: Target) -> Option<Tip> {
     }
 }
 
-fn unreadable(name: &str, error: &gix::Error) -> RefError {
-    RefError::Unreadable { name: name.to_owned(), why: gix_chain(error) }
-}
-
 /// The first line of a file of packed refs that git refuses, and its number.
 fn damaged_line(packed: &[u8]) -> Option<(usize, &[u8])> {
     let is_id = |text: &[u8]| matches!(text.len(), 40 | 64) && text.iter().all(u8::is_ascii_hexdigit);
@@ -156,7 +169,7 @@ fn damaged_line(packed: &[u8]) -> Option<(usize, &[u8])> {
         None => false,
         Some([b'#', ..]) => at == 0,
         Some([b'^', peeled @ ..]) => is_id(peeled.trim_end()),
-        Some(line) => line.iter().position(|byte| *byte == b' ').is_some_and(|at| is_id(&line[..at])),
+        Some(line) => line.iter().position(|byte| b" \t".contains(byte)).is_some_and(|at| is_id(&line[..at])),
     };
     let mut lines = packed.lines_with_terminator().enumerate();
     lines.find(|line| !is_sound(*line)).map(|(at, line)| (at + 1, line))

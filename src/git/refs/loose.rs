@@ -1,27 +1,19 @@
-//! The file of a ref.
+//! The refs that have files of their own: one, all below a directory, and the damaged ones.
 //!
-//! Invariant: a file without a value is an error, never a missing ref. Links are read as git reads them: one to a name like
-//! `refs/heads/a` is a symbolic ref, any other is followed.
+//! Invariant: a damaged ref is named, and never counts as missing.
 
 use std::ffi::OsStr;
 use std::fmt::{Display, Formatter};
-use std::io::ErrorKind;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use bstr::{BStr, BString, ByteSlice};
 
-use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::ids::BranchName;
 use crate::contract::layout::{FETCHED, FETCHED_RUNS, FETCHED_SLOTS};
-use crate::fsutil;
+use crate::git::refs::file::{RefFlaw, Target, end, read};
 use crate::git::repo::open::Repo;
-
-/// What a ref points at: a commit, or for a symbolic ref the name of another ref.
-pub(crate) type Target = Result<CommitId, BString>;
-
-/// The longest chain of symbolic refs that git follows.
-const DEPTH: usize = 5;
 
 /// The directory of all refs.
 const REFS: &str = "refs";
@@ -35,19 +27,6 @@ pub struct DamagedRef {
     pub file: PathBuf,
     /// What is wrong with the file.
     pub flaw: RefFlaw,
-}
-
-/// What is wrong with the file of a ref.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RefFlaw {
-    /// It is empty, as after a loss of power.
-    Empty,
-    /// It contains neither the id of an object nor the name of a ref.
-    Garbage,
-    /// A pipe or the like is in its place.
-    NoFile,
-    /// It cannot be read, for this reason.
-    Unreadable(String),
 }
 
 impl Display for DamagedRef {
@@ -69,7 +48,7 @@ impl DamagedRef {
         }
     }
 
-    /// Whether the ref is a copy of a ref of a remote. The next fetch makes it anew.
+    /// Whether the ref is a copy of a ref of a remote. Once the file is removed, the next fetch makes it anew.
     #[must_use]
     pub fn is_copy(&self) -> bool {
         [FETCHED, FETCHED_SLOTS, FETCHED_RUNS].iter().any(|place| self.name.starts_with(place.as_bytes()))
@@ -109,7 +88,7 @@ impl Repo {
     /// What the file of a ref says; `None` if there is none. The ref may still be packed.
     pub(super) fn loose_ref(&self, name: &BStr) -> Result<Option<Target>, DamagedRef> {
         let file = self.common_dir().join(OsStr::from_bytes(name));
-        read(&file, self.digits()).map_err(|flaw| DamagedRef { name: name.to_owned(), file, flaw })
+        read(&file).map_err(|flaw| DamagedRef { name: name.to_owned(), file, flaw })
     }
 
     /// The refs below `directory` (such as `refs/heads/`) that have files, by their full names.
@@ -126,7 +105,7 @@ impl Repo {
                 if is_elsewhere || gix::refs::FullName::try_from(name.as_bstr()).is_err() {
                     continue;
                 }
-                match read(&file, self.digits()) {
+                match read(&file) {
                     // There is none if it was deleted or packed since the directory was read.
                     Ok(None) => {}
                     Ok(Some(target)) => found.push((name, Ok(target))),
@@ -137,8 +116,9 @@ impl Repo {
         found
     }
 
-    fn digits(&self) -> usize {
-        self.gix.object_hash().len_in_hex()
+    /// The damage of the file of a ref, if it has one.
+    pub(crate) fn damage_of(&self, name: &BStr) -> Option<DamagedRef> {
+        self.loose_ref(name).err()
     }
 
     /// Why a branch of this repository is in no list, although it is there.
@@ -153,13 +133,7 @@ impl Repo {
 
     /// The branch that a symbolic ref to `target` leads to, if that has a commit. Follows as many refs as git.
     pub(crate) fn leads_to(&self, target: &[u8]) -> Option<BranchName> {
-        let mut name = BString::from(target);
-        for _ in 0..DEPTH {
-            match self.loose_ref(name.as_bstr()) {
-                Ok(Some(Err(next))) => name = next,
-                _ => break,
-            }
-        }
+        let name = end(self.common_dir(), target.as_bstr());
         BranchName::from_full_ref(name.as_bstr())
             .filter(|branch| matches!(self.branch_head(branch), Ok(Some(_))))
     }
@@ -189,37 +163,6 @@ fn is_of_worktree(name: &BStr) -> bool {
     ["refs/bisect/", "refs/rewritten/", "refs/worktree/"]
         .iter()
         .any(|place| name.starts_with(place.as_bytes()))
-}
-
-/// Reads the file of a ref of a repository whose ids have this many digits.
-fn read(file: &Path, digits: usize) -> Result<Option<Target>, RefFlaw> {
-    if let Ok(link) = std::fs::read_link(file) {
-        let name = link.into_os_string().into_vec();
-        if name.starts_with(b"refs/") && gix::refs::FullName::try_from(name.as_bstr()).is_ok() {
-            return Ok(Some(Err(name.into())));
-        }
-    }
-    match fsutil::read_plain(file) {
-        Ok(content) if content.is_empty() => Err(RefFlaw::Empty),
-        Ok(content) => parsed(&content, digits).map(Some).ok_or(RefFlaw::Garbage),
-        // Refs below it, or directories of removed ones, are there; or a ref above it is.
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
-        Err(_) if file.is_dir() => Ok(None),
-        Err(error) if error.kind() == ErrorKind::InvalidInput => Err(RefFlaw::NoFile),
-        Err(error) => Err(RefFlaw::Unreadable(error.to_string())),
-    }
-}
-
-/// The content of a ref's file, by the rules of git: white space may follow an id, and surround a name. An id has this
-/// many digits, and is not the null id.
-fn parsed(content: &[u8], digits: usize) -> Option<Target> {
-    if let Some(name) = content.strip_prefix(b"ref:") {
-        let name = gix::refs::FullName::try_from(name.trim().as_bstr()).ok()?;
-        return Some(Err(name.into_inner()));
-    }
-    let (id, rest) = content.split_at_checked(digits)?;
-    let is_value = rest.first().is_none_or(u8::is_ascii_whitespace) && id.iter().any(|digit| *digit != b'0');
-    CommitId::parse_hex(id).filter(|_| is_value).map(Ok)
 }
 
 /// The files below a directory, in no order. Links are followed, but not to a directory that they are in.
@@ -255,26 +198,9 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+    use crate::fsutil;
 
     const ID: &str = "0123456789012345678901234567890123456789";
-
-    #[test]
-    fn contents_are_read_as_git_reads_them() {
-        let id = CommitId::parse_hex(ID.as_bytes()).expect("an id");
-        for good in ["\n", "", " x", "\r\n"] {
-            assert_eq!(parsed(format!("{ID}{good}").as_bytes(), 40), Some(Ok(id)), "{good:?}");
-        }
-        for good in ["ref: refs/heads/a\n", "ref:refs/heads/a", "ref:  refs/heads/a \n"] {
-            assert_eq!(parsed(good.as_bytes(), 40), Some(Err("refs/heads/a".into())), "{good:?}");
-        }
-        assert_eq!(parsed(ID.as_bytes(), 64), None, "an id of another kind of repository");
-        let null = "0".repeat(40);
-        for bad in
-            ["garbage\n", "\0\0\0", &ID[..20], &format!("{ID}0"), &null, "ref: ", "ref: refs/a..b", "\n"]
-        {
-            assert_eq!(parsed(bad.as_bytes(), 40), None, "{bad:?}");
-        }
-    }
 
     #[test]
     fn links_are_followed_and_circles_end() {
@@ -301,10 +227,10 @@ mod tests {
             .collect();
         found.sort();
         assert_eq!(found, ["a/b", "far/two", "linked", "one", "symbolic"]);
-        assert_eq!(read(&place("heads/linked"), 40), read(&place("heads/one"), 40));
-        assert_eq!(read(&place("heads/symbolic"), 40), Ok(Some(Err("refs/heads/one".into()))));
+        assert_eq!(read(&place("heads/linked")), read(&place("heads/one")));
+        assert_eq!(read(&place("heads/symbolic")), Ok(Some(Err("refs/heads/one".into()))));
         for missing in ["heads/none", "heads/a", "heads/one/below"] {
-            assert_eq!(read(&place(missing), 40), Ok(None), "{missing}");
+            assert_eq!(read(&place(missing)), Ok(None), "{missing}");
         }
     }
 }

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `cas` | reads a ref, and moves it by compare-and-swap |
 //! | `list` | lists refs |
-//! | `loose` | the file of a ref |
+//! | `file` | what the file of a ref says |
+//! | `loose` | the refs that have files, and the damaged ones |
 //! | `transaction` | moves several refs together |
 //! | `notify` | reports changes of refs in the files of this repository |
 //! | `reflog` | reads and writes reflogs |
@@ -14,6 +15,7 @@
 
 pub(crate) mod abandoned;
 pub(crate) mod cas;
+pub(crate) mod file;
 pub(crate) mod intent_log;
 pub(crate) mod list;
 pub(crate) mod lock;

@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use bstr::BStr;
+use bstr::{BStr, ByteSlice};
 use gix::refs::store::WriteReflog;
 
 use crate::clock;
@@ -91,6 +91,15 @@ impl Repo {
     ) -> std::io::Result<()> {
         let line = self.reflog_line(Some(old), new, log)?;
         std::fs::OpenOptions::new().append(true).open(path(git_dir, "HEAD".into()))?.write_all(&line)
+    }
+
+    /// The newest commit that the reflog of a ref names and that is here.
+    #[must_use]
+    pub fn newest_logged(&self, name: &BStr) -> Option<CommitId> {
+        let log = fsutil::read_plain(path(self.common_dir(), name)).ok()?;
+        let newest =
+            log.lines().filter_map(|line| CommitId::parse_hex(line.split(|byte| *byte == b' ').nth(1)?));
+        newest.filter(|commit| self.commit(*commit).is_ok()).last()
     }
 
     /// The newest commit that a checkout's HEAD was moved to, by its reflog.

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bstr::{BStr, BString, ByteSlice};
 
+use crate::clock::{self, Stopwatch};
 use crate::contract::ids::{AttemptId, CommitId};
 use crate::fsutil;
 use crate::git::refs::cas::{LOCK_PATIENCE, RefError, Swap};
@@ -21,6 +22,9 @@ use crate::git::repo::open::{Repo, gix_chain};
 
 /// How long a living process holds the lock of a ref, unless the machine is busy.
 const A_MOMENT: Duration = Duration::from_millis(100);
+
+/// The pause before a ref is moved again to a place where the lock of another one is.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// The names in the path of a kind of refs.
 const KIND: usize = 2;
@@ -223,8 +227,8 @@ impl Repo {
         if is_odd { fsutil::clear_odd(&path).map(drop) } else { Ok(()) }
     }
 
-    /// Points a ref that cannot be read at a commit.
-    pub(crate) fn overwrite_ref(&self, name: &BStr, new: CommitId, log: &str) -> Result<(), RefError> {
+    /// Points a ref whose file is damaged at a commit. Returns whether it was still damaged.
+    pub(crate) fn overwrite_ref(&self, name: &BStr, new: CommitId, log: &str) -> Result<bool, RefError> {
         let unwritable =
             |error: std::io::Error| RefError::Unwritable { name: name.to_string(), why: error.to_string() };
         let (path, value) = (self.common_dir().join(OsStr::from_bytes(name)), new.to_string());
@@ -233,8 +237,12 @@ impl Repo {
             let lock = self.common_dir().join(format!("{name}.lock"));
             return Err(RefError::Locked { name: name.to_string(), lock });
         };
+        if self.damage_of(name).is_none() {
+            return Ok(false);
+        }
         self.append_to_reflog(name, None, new, log).map_err(unwritable)?;
-        lock.commit().map_err(unwritable)
+        lock.commit().map_err(unwritable)?;
+        Ok(true)
     }
 
     /// Writes a prepared ref and its reflog.
@@ -248,10 +256,15 @@ impl Repo {
         let unwritable = |why: String| RefError::Unwritable { name: name.to_string(), why };
         self.append_to_reflog(name, prepared.expected, new, log)
             .map_err(|error| unwritable(format!("its log: {error}")))?;
-        if prepared.lock.commit().is_err() {
-            // Empty directories of removed refs may be in the file's place.
-            drop(fsutil::remove_empty(&prepared.path));
-            prepared.lock.commit().map_err(|error| unwritable(error.to_string()))?;
+        // Empty directories of removed refs may be in the file's place, and for a moment the lock of a ref below it.
+        let watch = Stopwatch::start();
+        while let Err(error) = prepared.lock.commit() {
+            if error.kind() != ErrorKind::IsADirectory || watch.elapsed() >= LOCK_PATIENCE {
+                return Err(unwritable(error.to_string()));
+            }
+            if fsutil::remove_empty(&prepared.path).is_err() {
+                clock::pause(PAUSE);
+            }
         }
         Ok(())
     }

@@ -24,7 +24,11 @@ impl Repo {
         let configured = self.config("init.defaultBranch");
         let usual = configured.into_iter().chain(["main".to_owned(), "master".to_owned()]);
         let mut usual = usual.filter_map(|name| BranchName::new(name.as_bytes()).ok());
-        usual.find(|branch| self.has_branch(remote, branch))
+        usual.find_map(|branch| match remote {
+            // The branch at the end of a symbolic ref is the one that moves.
+            None => self.leads_to(&branch.full_ref()),
+            Some(_) => self.has_branch(remote, &branch).then_some(branch),
+        })
     }
 
     /// The default branch of a remote, as a clone or `git remote set-head` recorded it.

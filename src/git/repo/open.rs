@@ -20,7 +20,9 @@ use crate::git::refs::intent_log::IntentLog;
 use crate::git::repo::identity::Identity;
 use crate::git::repo::listing;
 use crate::git::worktrees::held::{self, Spares};
-use crate::git::worktrees::registration::{Checkout, Workplace, branch_in_progress, head_branch, named_by};
+use crate::git::worktrees::registration::{
+    Checkout, Workplace, branch_in_progress, head_branch, named_by, shared_by,
+};
 
 /// Why no repository could be opened.
 #[derive(Debug, thiserror::Error)]
@@ -455,14 +457,6 @@ fn nearest(start: &Path) -> PathBuf {
     let link = links.into_iter().find(|link| link.symlink_metadata().is_ok());
     let named = link.as_deref().and_then(named_by);
     named.or(link).unwrap_or_else(|| start.to_owned())
-}
-
-/// The shared git directory of a git directory.
-fn shared_by(git_dir: &Path) -> PathBuf {
-    match fsutil::read_plain_text(git_dir.join("commondir")) {
-        Ok(relative) => git_dir.join(relative.trim_end()),
-        Err(_) => git_dir.to_owned(),
-    }
 }
 
 /// Files that are opened with each repository.

@@ -17,6 +17,7 @@ use bstr::{BString, ByteSlice};
 use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName};
 use crate::fsutil;
 use crate::git::process::call::{Git, ProcessError};
+use crate::git::refs::file::end;
 
 const ATTEMPT: &[u8] = b"aynig attempt ";
 const KEPT: &[u8] = b"aynig kept from attempt ";
@@ -307,16 +308,25 @@ pub(crate) fn same_place(one: &Path, other: &Path) -> bool {
     one == other || matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }
 
-/// The branch that the `HEAD` file in `git_dir` names; `None` if detached or unreadable.
+/// The branch that the `HEAD` file in `git_dir` leads to; `None` if detached or unreadable. A branch that is a symbolic ref
+/// is the one at its end: what moves that moves this checkout.
 pub(crate) fn head_branch(git_dir: &Path) -> Option<BranchName> {
     let file = git_dir.join("HEAD");
     // Git makes a link to the name of the branch if core.preferSymlinkRefs is set.
-    if let Some(branch) = linked_branch(&file) {
-        return Some(branch);
+    let named = match linked_branch(&file) {
+        Some(branch) => branch.full_ref(),
+        None => fsutil::read_plain(file).ok()?.strip_prefix(b"ref:")?.trim().into(),
+    };
+    let branch = BranchName::from_full_ref(end(&shared_by(git_dir), named.as_bstr()).as_bstr());
+    branch.or_else(|| BranchName::from_full_ref(named.as_bstr()))
+}
+
+/// The shared git directory of a git directory.
+pub(crate) fn shared_by(git_dir: &Path) -> PathBuf {
+    match fsutil::read_plain_text(git_dir.join("commondir")) {
+        Ok(relative) => git_dir.join(relative.trim_end()),
+        Err(_) => git_dir.to_owned(),
     }
-    let head = fsutil::read_plain(file).ok()?;
-    let target = head.strip_prefix(b"ref:")?.trim();
-    BranchName::from_full_ref(target.as_bstr())
 }
 
 fn linked_branch(head: &Path) -> Option<BranchName> {

@@ -245,3 +245,34 @@ fn an_empty_repository_inside_is_named_once_with_what_to_do() {
     assert_eq!(out(&shown).lines().count(), 1, "{}", out(&shown));
     assert!(err(&shown).contains("inner"), "{}", err(&shown));
 }
+
+/// CONTRACT 15.6
+#[test]
+fn a_branch_is_mended_only_if_its_own_file_is_damaged() {
+    let (repo, made, _) = with_snapshot();
+    repo.git(["config", "core.logAllRefUpdates", "true"]);
+    let name = format!("refs/heads/{}", made.branch);
+    let tree = format!("{}^{{tree}}", made.branch);
+    let newer = repo.git(["commit-tree", "-p", &made.branch, "-m", "newer", &tree]);
+    repo.git(["update-ref", "-m", "newer", &name, &newer]);
+    repo.git(["pack-refs", "--all"]);
+    let (packed, file) = (repo.path.join(".git/packed-refs"), repo.path.join(".git").join(&name));
+    let sound = fs::read(&packed).expect("a file");
+    fs::write(&packed, &sound[..sound.len() - 1]).expect("a file");
+    for arguments in
+        [["snapshot", &made.slug].as_slice(), &["rollback", &made.slug], &["remove", "--apply", &made.slug]]
+    {
+        let refused = repo.ask(&[&["workspace"], arguments].concat());
+        assert!(!refused.status.success(), "{arguments:?}: {}", err(&refused));
+        assert!(!file.exists(), "{arguments:?}: nothing was written");
+    }
+    fs::write(&packed, &sound).expect("a file");
+    assert_eq!(repo.head(&made.branch), newer);
+    // Of a damaged one the reflog knows the newest commit.
+    fs::create_dir_all(file.parent().expect("above")).expect("a directory");
+    fs::write(&file, "").expect("a file");
+    let mended = repo.workspace_ok(["snapshot", &made.slug]);
+    assert!(err(&mended).contains(&format!("it is at {} again", &newer[..10])), "{}", err(&mended));
+    let on_branch = repo.git(["merge-base", "--is-ancestor", &newer, &made.branch]);
+    assert_eq!(on_branch, "", "it is below the snapshot");
+}

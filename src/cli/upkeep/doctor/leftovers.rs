@@ -4,7 +4,6 @@
 use std::path::{Path, PathBuf};
 
 use aynig::clock;
-use aynig::contract::ids::CommitId;
 use aynig::contract::layout::own_directory;
 use aynig::contract::lease::Liveness;
 use aynig::contract::retention::age_words;
@@ -83,7 +82,7 @@ fn without_commit(repo: &Repo) -> Vec<Finding> {
     let commits = tips.filter_map(|tip| {
         let error = repo.commit(tip.target.ok()?).err()?;
         let name = tip.branch.full_ref().to_string();
-        let next = match newest_of_log(repo, &name) {
+        let next = match repo.newest_logged(name.as_str().into()) {
             Some(before) => format!(
                 "git fsck; if no other clone has the commit: git update-ref {} {before}",
                 shell_quote(&name)
@@ -95,19 +94,12 @@ fn without_commit(repo: &Repo) -> Vec<Finding> {
     commits.collect()
 }
 
-/// The newest commit that the reflog of a ref names and that can be read.
-fn newest_of_log(repo: &Repo, name: &str) -> Option<CommitId> {
-    let log = std::fs::read_to_string(repo.common_dir().join("logs").join(name)).ok()?;
-    let newest = log.lines().filter_map(|line| CommitId::parse_hex(line.split(' ').nth(1)?));
-    newest.filter(|commit| repo.commit(*commit).is_ok()).last()
-}
-
 fn damaged_ref(repo: &Repo, damaged: &DamagedRef) -> Finding {
     let name = damaged.name.to_string();
     let text = format!("{name} cannot be read, so no runner sees it: {}", damaged.what());
     let rm = format!("rm {}", shell_quote(damaged.file.display().to_string()));
     let quoted = shell_quote(&name);
-    let next = match newest_of_log(repo, &name) {
+    let next = match repo.newest_logged(name.as_str().into()) {
         _ if matches!(damaged.flaw, RefFlaw::Unreadable(_)) => {
             format!("ls -l {}", shell_quote(damaged.file.display().to_string()))
         }

@@ -1,0 +1,111 @@
+//! What the file of a ref says, as git reads it.
+//!
+//! Invariant: a file without a value is an error, never a missing ref. A link to a name like `refs/heads/a` is a symbolic
+//! ref; any other link is followed.
+
+use std::ffi::OsStr;
+use std::io::ErrorKind;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+use bstr::{BStr, BString, ByteSlice};
+
+use crate::contract::ids::CommitId;
+use crate::fsutil;
+
+/// What a ref points at: a commit, or for a symbolic ref the name of another ref.
+pub(crate) type Target = Result<CommitId, BString>;
+
+/// How often a file is read that was something else a moment before.
+const TRIES: usize = 100;
+
+/// The longest chain of symbolic refs that git follows.
+const DEPTH: usize = 5;
+
+/// What is wrong with the file of a ref.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RefFlaw {
+    /// It is empty, as after a loss of power.
+    Empty,
+    /// It contains neither the id of an object nor the name of a ref.
+    Garbage,
+    /// A pipe or the like is in its place.
+    NoFile,
+    /// It cannot be read, for this reason.
+    Unreadable(String),
+}
+
+/// Reads the file of a ref; `None` if there is none.
+pub(crate) fn read(file: &Path) -> Result<Option<Target>, RefFlaw> {
+    if let Ok(link) = std::fs::read_link(file) {
+        let name = link.into_os_string().into_vec();
+        if name.starts_with(b"refs/") && gix::refs::FullName::try_from(name.as_bstr()).is_ok() {
+            return Ok(Some(Err(name.into())));
+        }
+    }
+    for _ in 0..TRIES {
+        return match fsutil::read_plain(file) {
+            Ok(content) if content.is_empty() => Err(RefFlaw::Empty),
+            Ok(content) => parsed(&content).map(Some).ok_or(RefFlaw::Garbage),
+            // A ref above it may be there.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+            Err(error) => match file.metadata() {
+                // Refs below it, or directories of removed ones, are there.
+                Ok(found) if found.is_dir() => Ok(None),
+                Ok(found) if !found.is_file() => Err(RefFlaw::NoFile),
+                // What was there a moment ago has gone, or a file has come.
+                Err(gone) if gone.kind() == ErrorKind::NotFound => Ok(None),
+                Ok(_) if error.kind() == ErrorKind::InvalidInput => continue,
+                Ok(_) | Err(_) => Err(RefFlaw::Unreadable(error.to_string())),
+            },
+        };
+    }
+    Ok(None)
+}
+
+/// The ref that a name leads to in a git directory: the end of a chain of symbolic refs, or the name itself.
+pub(crate) fn end(common_dir: &Path, name: &BStr) -> BString {
+    let mut name = name.to_owned();
+    for _ in 0..DEPTH {
+        match read(&common_dir.join(OsStr::from_bytes(&name))) {
+            Ok(Some(Err(next))) => name = next,
+            _ => break,
+        }
+    }
+    name
+}
+
+/// The content of a ref's file, by the rules of git: white space or a null byte ends an id, and white space surrounds a
+/// name. The null id is no value.
+fn parsed(content: &[u8]) -> Option<Target> {
+    if let Some(name) = content.strip_prefix(b"ref:") {
+        let name = gix::refs::FullName::try_from(name.trim().as_bstr()).ok()?;
+        return Some(Err(name.into_inner()));
+    }
+    let id = content.split(|byte| b" \t\r\n\0".contains(byte)).next()?;
+    CommitId::parse_hex(id).filter(|_| id.iter().any(|digit| *digit != b'0')).map(Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0123456789012345678901234567890123456789";
+
+    #[test]
+    fn contents_are_read_as_git_reads_them() {
+        let id = CommitId::parse_hex(ID.as_bytes()).expect("an id");
+        for good in ["\n", "", " x", "\r\n", "\tx", "\0\0"] {
+            assert_eq!(parsed(format!("{ID}{good}").as_bytes()), Some(Ok(id)), "{good:?}");
+        }
+        for good in ["ref: refs/heads/a\n", "ref:refs/heads/a", "ref:  refs/heads/a \n"] {
+            assert_eq!(parsed(good.as_bytes()), Some(Err("refs/heads/a".into())), "{good:?}");
+        }
+        let null = "0".repeat(40);
+        for bad in
+            ["garbage\n", "\0\0\0", &ID[..20], &format!("{ID}0"), &null, "ref: ", "ref: refs/a..b", "\n"]
+        {
+            assert_eq!(parsed(bad.as_bytes()), None, "{bad:?}");
+        }
+    }
+}
