@@ -49,6 +49,11 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Short<T> {
 async fn read<T: DeserializeOwned>(request: Request, most: usize) -> Result<T, Failure> {
     let bytes = in_time(request, most).await?;
     let bytes: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
+    // serde takes the fields of an array by their order.
+    if bytes.trim_ascii_start().starts_with(b"[") {
+        let words = "the body has another shape: it is an array, and is to be an object";
+        return Err(Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", words));
+    }
     serde_json::from_slice(bytes).map_err(|error| wrong(&error, "the body"))
 }
 

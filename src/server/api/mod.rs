@@ -17,10 +17,12 @@ mod shapes;
 mod templates;
 mod work;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::middleware::Next;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Json, Router, middleware};
@@ -28,7 +30,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Document;
-use utoipa::openapi::path::Operation;
+use utoipa::openapi::path::{Operation, Parameter, ParameterIn};
 use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -107,9 +109,36 @@ fn with_fault(operation: &mut Operation) {
     operation.responses.responses.insert("default".to_owned(), RefOr::T(fault));
 }
 
+/// The paths with values in their queries.
+fn asking(document: &Document) -> HashSet<String> {
+    let is_query =
+        |one: &RefOr<Parameter>| matches!(one, RefOr::T(one) if one.parameter_in == ParameterIn::Query);
+    let asks = |operation: &Operation| operation.parameters.iter().flatten().any(is_query);
+    let paths = document.paths.paths.iter().filter(|(_, path)| path.get.as_ref().is_some_and(asks));
+    paths.map(|(path, _)| path.clone()).collect()
+}
+
+/// Refuses a query where none is read. An unknown value is refused by the paths that read one.
+fn unasked(asking: &HashSet<String>, request: &Request) -> Option<Failure> {
+    let query = request.uri().query().filter(|query| !query.is_empty())?;
+    let path = request.extensions().get::<MatchedPath>()?.as_str();
+    let words = format!("this path takes no query, and {query} was given");
+    (!asking.contains(path)).then(|| Failure::new(StatusCode::BAD_REQUEST, "malformed", words))
+}
+
 /// All endpoints, behind the guard.
 pub(super) fn router(shared: &Arc<Shared>, stopped: &watch::Receiver<bool>) -> Router {
-    let (endpoints, _) = endpoints().split_for_parts();
+    let (endpoints, described) = endpoints().split_for_parts();
+    let asking = Arc::new(asking(&described));
+    let endpoints = endpoints.layer(middleware::from_fn(move |request: Request, next: Next| {
+        let asking = Arc::clone(&asking);
+        async move {
+            match unasked(&asking, &request) {
+                Some(failure) => failure.into_response(),
+                None => next.run(request).await,
+            }
+        }
+    }));
     let live =
         Router::new().route("/ws", get(stream::websocket)).with_state((Arc::clone(shared), stopped.clone()));
     Router::new()
