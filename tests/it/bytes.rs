@@ -153,6 +153,11 @@ fn a_branch_is_named_by_its_bytes() {
     for arguments in [&["run".as_ref(), odd][..], &["run".as_ref(), "--branch".as_ref(), odd]] {
         assert_refused(&call(arguments), 2, &["it is not UTF-8", "`*` stands for what is not: 'caf*'"]);
     }
+    for odd in [OsStr::new(""), OsStr::from_bytes(b"\xff")] {
+        let refused = call(&["run".as_ref(), odd]);
+        assert_refused(&refused, 2, &["invalid value"]);
+        assert!(!err(&refused).contains("'*'"), "all branches were not meant: {}", err(&refused));
+    }
     repo.aynig_ok(["run", "caf*"]);
     assert_eq!(repo.state("plain"), "good");
     for name in [odd, twin] {

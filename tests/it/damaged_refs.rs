@@ -193,4 +193,11 @@ fn a_fetch_that_fails_over_a_damaged_ref_names_the_doctor() {
     }
     clone.aynig_ok(["run", "--remote", "origin"]);
     assert_eq!(hub.state("task"), "done");
+    // The HEAD of a remote is a symbolic ref.
+    let head = clone.path.join(".git/refs/remotes/origin/HEAD");
+    fs::write(&head, "").expect("a file");
+    let next = format!("rm {} && git remote set-head origin --auto", head.display());
+    told(&clone.doctor(3), "refs", "error", "refs/remotes/origin/HEAD cannot be read: ", &next);
+    shell(&clone, &next);
+    assert!(clone.git(["symbolic-ref", "refs/remotes/origin/HEAD"]).starts_with("refs/remotes/origin/"));
 }

@@ -56,6 +56,9 @@ fn from_now(trailer: &Trailer) -> Option<Trailer> {
 /// Parses a glob on branches, which is text. The error names one for a name that is none.
 pub(crate) fn glob() -> impl TypedValueParser<Value = String> {
     OsStringValueParser::new().try_map(|glob| {
+        if glob.is_empty() {
+            return Err("it is empty; without it, all branches are meant".to_owned());
+        }
         glob.into_string().map_err(|odd| {
             let glob = odd.to_string_lossy().replace('\u{fffd}', "*");
             match glob.trim_matches('*') {

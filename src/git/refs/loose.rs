@@ -4,6 +4,7 @@
 
 use std::ffi::OsStr;
 use std::fmt::{Display, Formatter};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -106,6 +107,10 @@ impl Repo {
                     continue;
                 }
                 match read(&file) {
+                    Ok(None) if is_closed(&file) => {
+                        let flaw = RefFlaw::Unreadable("the directory cannot be read".to_owned());
+                        found.push((name.clone(), Err(DamagedRef { name, file, flaw })));
+                    }
                     // There is none if it was deleted or packed since the directory was read.
                     Ok(None) => {}
                     Ok(Some(target)) => found.push((name, Ok(target))),
@@ -165,11 +170,20 @@ fn is_of_worktree(name: &BStr) -> bool {
         .any(|place| name.starts_with(place.as_bytes()))
 }
 
-/// The files below a directory, in no order. Links are followed, but not to a directory that they are in.
+/// The files below a directory, in no order, and the directories that may not be read. Links are followed, but not to a directory that they are in.
 fn files_below(top: &Path) -> Vec<PathBuf> {
     let (mut found, mut ahead) = (Vec::new(), vec![top.to_owned()]);
     while let Some(directory) = ahead.pop() {
-        for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
+        let entries = match std::fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            // It is reported as such.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                found.push(directory);
+                continue;
+            }
+            Err(_) => continue,
+        };
+        for entry in entries.flatten() {
             let path = entry.path();
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => ahead.push(path),
@@ -184,6 +198,11 @@ fn files_below(top: &Path) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+/// Whether a directory may not be read by this user. git passes over the refs in it.
+fn is_closed(directory: &Path) -> bool {
+    std::fs::read_dir(directory).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
 }
 
 /// Whether a link leads to a directory that it is in.

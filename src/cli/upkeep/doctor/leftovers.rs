@@ -96,17 +96,20 @@ fn without_commit(repo: &Repo) -> Vec<Finding> {
 
 fn damaged_ref(repo: &Repo, damaged: &DamagedRef) -> Finding {
     let name = damaged.name.to_string();
-    let text = format!("{name} cannot be read, so no runner sees it: {}", damaged.what());
-    let rm = format!("rm {}", shell_quote(damaged.file.display().to_string()));
-    let quoted = shell_quote(&name);
-    let next = match repo.newest_logged(name.as_str().into()) {
-        _ if matches!(damaged.flaw, RefFlaw::Unreadable(_)) => {
-            format!("ls -l {}", shell_quote(damaged.file.display().to_string()))
-        }
+    let is_for_runners = name.starts_with("refs/heads/") || name.starts_with("refs/aynig/");
+    let so = if is_for_runners { ", so no runner sees it" } else { "" };
+    let text = format!("{name} cannot be read{so}: {}", damaged.what());
+    let file = shell_quote(damaged.file.display().to_string());
+    let (rm, quoted) = (format!("rm {file}"), shell_quote(&name));
+    let is_readable = !matches!(damaged.flaw, RefFlaw::Unreadable(_));
+    let remote = name.strip_prefix("refs/remotes/").and_then(|name| name.strip_suffix("/HEAD"));
+    let next = match (remote, repo.newest_logged(name.as_str().into())) {
+        _ if !is_readable => format!("ls -l {file}"),
         // The next pass fetches it.
         _ if damaged.is_copy() => rm,
-        Some(commit) => format!("{rm} && git update-ref {quoted} {commit}"),
-        None => format!(
+        (Some(remote), _) => format!("{rm} && git remote set-head {} --auto", shell_quote(remote)),
+        (None, Some(commit)) => format!("{rm} && git update-ref {quoted} {commit}"),
+        (None, None) => format!(
             "git fsck --no-reflogs (it names commits that no ref has), then {rm} && git update-ref {quoted} COMMIT"
         ),
     };
