@@ -371,7 +371,12 @@ struct Answer<'a> {
 impl Answer<'_> {
     /// Whether a warning is about a name on the command line that no branch has.
     fn misnames(&self, warning: &Warning) -> bool {
-        matches!(warning, Warning::NoSuchBranch { name, .. } | Warning::UnlistedBranch { name, .. } if named(self.arguments).contains(name))
+        match warning {
+            Warning::NoSuchBranch { name, .. } | Warning::UnlistedBranch { name, .. } => {
+                named(self.arguments).contains(name)
+            }
+            _ => false,
+        }
     }
 
     fn add(&mut self, summary: &Summary, stop: &Stop) {

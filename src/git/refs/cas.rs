@@ -33,6 +33,7 @@ use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::layout;
 use crate::fsutil;
 use crate::git::refs::intent_log::PACKED;
+use crate::git::refs::lock::lock_file;
 use crate::git::repo::open::{Repo, ours};
 use crate::git::worktrees::registration::Workplace;
 
@@ -208,7 +209,7 @@ impl Repo {
         if actual != expected {
             return Ok(actual);
         }
-        let lock = self.common_dir().join(format!("{shown}.lock"));
+        let lock = lock_file(&self.common_dir().join(OsStr::from_bytes(name.as_bstr())));
         Err(match error {
             None => RefError::Locked { name: shown, lock },
             Some(error) => {

@@ -1,4 +1,4 @@
-//! What the file of a ref says, as git reads it.
+//! Reads the file of a ref as git does.
 //!
 //! Invariant: a file without a value is an error, never a missing ref. A link to a name like `refs/heads/a` is a symbolic
 //! ref; any other link is followed.
@@ -13,7 +13,7 @@ use bstr::{BStr, BString, ByteSlice};
 use crate::contract::ids::CommitId;
 use crate::fsutil;
 
-/// What a ref points at: a commit, or for a symbolic ref the name of another ref.
+/// The target of a ref: a commit, or for a symbolic ref the name of another ref.
 pub(crate) type Target = Result<CommitId, BString>;
 
 /// How often a file is read that was something else a moment before.
@@ -22,7 +22,7 @@ const TRIES: usize = 100;
 /// The longest chain of symbolic refs that git follows.
 const DEPTH: usize = 5;
 
-/// What is wrong with the file of a ref.
+/// The damage of the file of a ref.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RefFlaw {
     /// It is empty, as after a loss of power.
@@ -53,7 +53,7 @@ pub(crate) fn read(file: &Path) -> Result<Option<Target>, RefFlaw> {
                 // Refs below it, or directories of removed ones, are there.
                 Ok(found) if found.is_dir() => Ok(None),
                 Ok(found) if !found.is_file() => Err(RefFlaw::NoFile),
-                // What was there a moment ago has gone, or a file has come.
+                // Something else was there a moment ago, and is gone or a file by now.
                 Err(gone) if gone.kind() == ErrorKind::NotFound => Ok(None),
                 Ok(_) if error.kind() == ErrorKind::InvalidInput => continue,
                 Ok(_) | Err(_) => Err(RefFlaw::Unreadable(error.to_string())),

@@ -27,6 +27,7 @@ use bstr::{BStr, ByteSlice};
 use crate::contract::ids::{AttemptId, CommitId};
 use crate::contract::layout::Own;
 use crate::fsutil;
+use crate::git::refs::lock::lock_file;
 
 /// The prefix of the lock of a ref that is being deleted. The rest is unique, like a new value.
 pub(super) const DELETION: &str = "delete-";
@@ -224,9 +225,7 @@ impl IntentLog {
         let file = self.common_dir.join(OsStr::from_bytes(name));
         let file =
             if name == PACKED.as_bytes() { packed_file(&self.common_dir).unwrap_or(file) } else { file };
-        let mut lock = file.into_os_string();
-        lock.push(".lock");
-        lock.into()
+        lock_file(&file)
     }
 }
 

@@ -92,7 +92,7 @@ impl Repo {
         Ok(tips)
     }
 
-    /// The target of a ref; `None` if its file is damaged. The list goes on.
+    /// The target of a ref; `None` if its file is damaged, which is reported.
     fn sound(&self, target: Result<Target, DamagedRef>) -> Option<Target> {
         target.inspect_err(|damaged| self.report_damaged(damaged)).ok()
     }

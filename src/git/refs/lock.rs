@@ -31,9 +31,7 @@ impl RefLock {
     /// Locks the ref whose file is `target`, with `value` in the lock; `None` if another process
     /// holds it for all of `patience`.
     pub(crate) fn acquire(target: &Path, value: &[u8], patience: Duration) -> io::Result<Option<Self>> {
-        let mut lock = target.as_os_str().to_owned();
-        lock.push(".lock");
-        let lock = PathBuf::from(lock);
+        let lock = lock_file(target);
         let (watch, mut pause) = (Stopwatch::start(), FIRST_PAUSE);
         loop {
             match make(&lock, value) {
@@ -61,9 +59,7 @@ impl RefLock {
     /// The lock of the ref whose file is `target`, left by a dead process with `value`; `None` if it is not there. Unless
     /// it is renamed it stays, so that whoever could not use it can be followed by another.
     pub(crate) fn adopt(target: &Path, value: &[u8]) -> Option<Self> {
-        let mut lock = target.as_os_str().to_owned();
-        lock.push(".lock");
-        let lock = PathBuf::from(lock);
+        let lock = lock_file(target);
         let held = crate::fsutil::read_plain(&lock).ok()?;
         (held.trim_ascii() == value).then(|| Self { lock, target: target.to_owned(), stays: true })
     }
@@ -84,6 +80,13 @@ impl Drop for RefLock {
             tracing::warn!(lock = %self.lock.display(), %error, "a lock stays");
         }
     }
+}
+
+/// The lock file of the ref whose file is `target`.
+pub(super) fn lock_file(target: &Path) -> PathBuf {
+    let mut lock = target.as_os_str().to_owned();
+    lock.push(".lock");
+    lock.into()
 }
 
 /// Whether directories could not be made since others may be removing them. A file in their place is found at the next try.

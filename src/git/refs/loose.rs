@@ -26,7 +26,7 @@ pub struct DamagedRef {
     pub name: BString,
     /// Its file.
     pub file: PathBuf,
-    /// What is wrong with the file.
+    /// The damage of the file.
     pub flaw: RefFlaw,
 }
 
@@ -37,7 +37,7 @@ impl Display for DamagedRef {
 }
 
 impl DamagedRef {
-    /// What is wrong, without the next step.
+    /// The damage in words, without the next step.
     #[must_use]
     pub fn what(&self) -> String {
         let file = self.file.display();
@@ -86,7 +86,7 @@ impl Unlisted {
 }
 
 impl Repo {
-    /// What the file of a ref says; `None` if there is none. The ref may still be packed.
+    /// The target in the file of a ref; `None` if there is no file. The ref may still be packed.
     pub(super) fn loose_ref(&self, name: &BStr) -> Result<Option<Target>, DamagedRef> {
         let file = self.common_dir().join(OsStr::from_bytes(name));
         read(&file).map_err(|flaw| DamagedRef { name: name.to_owned(), file, flaw })

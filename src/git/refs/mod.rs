@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `cas` | reads a ref, and moves it by compare-and-swap |
 //! | `list` | lists refs |
-//! | `file` | what the file of a ref says |
+//! | `file` | reads the file of a ref |
 //! | `loose` | the refs that have files, and the damaged ones |
 //! | `transaction` | moves several refs together |
 //! | `notify` | reports changes of refs in the files of this repository |

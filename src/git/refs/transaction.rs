@@ -17,7 +17,7 @@ use crate::contract::ids::{AttemptId, CommitId};
 use crate::fsutil;
 use crate::git::refs::cas::{LOCK_PATIENCE, RefError, Swap};
 use crate::git::refs::intent_log::{DELETION, Due, Intent, PACKED, packed_file};
-use crate::git::refs::lock::RefLock;
+use crate::git::refs::lock::{RefLock, lock_file};
 use crate::git::repo::open::{Repo, gix_chain};
 
 /// How long a living process holds the lock of a ref, unless the machine is busy.
@@ -234,8 +234,7 @@ impl Repo {
         let (path, value) = (self.common_dir().join(OsStr::from_bytes(name)), new.to_string());
         let _announced = self.intent_log().announce(name, &value);
         let Some(mut lock) = self.lock(&path, value.as_bytes()).map_err(unwritable)? else {
-            let lock = self.common_dir().join(format!("{name}.lock"));
-            return Err(RefError::Locked { name: name.to_string(), lock });
+            return Err(RefError::Locked { name: name.to_string(), lock: lock_file(&path) });
         };
         if self.damage_of(name).is_none() {
             return Ok(false);
@@ -317,10 +316,7 @@ impl Repo {
         let value = format!("{DELETION}{}", AttemptId::random());
         let announced = self.intent_log().announce(PACKED.into(), &value);
         let Some(lock) = lock(&path, value.as_bytes()).map_err(unwritable)? else {
-            let mut lock = path.into_os_string();
-            lock.push(".lock");
-            let lock = PathBuf::from(lock);
-            return Err(RefError::Locked { name: PACKED.to_owned(), lock });
+            return Err(RefError::Locked { name: PACKED.to_owned(), lock: lock_file(&path) });
         };
         let before = match fsutil::read_plain(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),

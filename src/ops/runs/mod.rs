@@ -289,7 +289,7 @@ pub fn show(repo: &Repo, run: RunId) -> Result<Shown, Error> {
     let synced = synced(repo, &directory).map_err(Error::from);
     let now = Timestamp::from_millis(clock::wall_millis());
     let pauses = settings::workspace(repo).map(|settings| settings.retry_pause).unwrap_or_default();
-    // What hosts lack comes first: a pass alone would hand the turn back again.
+    // First the settings that hosts lack: a pass alone would hand the turn back again.
     let mut next = mends(waits.values().map(String::as_str));
     next.extend(now.map(|now| next::next(&state, now, &pauses)).unwrap_or_default());
     Ok(Shown { head, state, waits, next, directory, synced })

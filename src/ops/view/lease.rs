@@ -67,8 +67,7 @@ pub(crate) fn in_skew(repo: &Repo, remote: Option<&RemoteName>, lease: &Lease) -
         return None;
     }
     let skew = settings.skew_seconds;
-    let then = lease.expires_at().saturating_add(i64::try_from(skew).unwrap_or(i64::MAX));
-    let then = clock::format_utc(then);
+    let then = clock::format_utc(lease.expires_at().saturating_add_unsigned(skew));
     Some(format!(
         "`aynig run` takes over at {then}, {} after the end, since clocks may differ",
         clock::span(skew)
