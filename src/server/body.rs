@@ -101,14 +101,19 @@ impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
         let read = axum::extract::Query::<T>::try_from_uri(&parts.uri);
-        read.map(|query| Self(query.0)).map_err(|error| {
-            let text = error.body_text();
-            let failure = Failure::new(StatusCode::BAD_REQUEST, "malformed", text.clone());
-            match text.split('`').nth(1) {
-                Some(field) => failure.field(field),
-                None => failure,
-            }
-        })
+        read.map(|query| Self(query.0)).map_err(|error| wrong_query(parts, &error.body_text()))
+    }
+}
+
+/// The error of a query that cannot be read, with its field and the value of that. `why` names an unknown field in
+/// backticks, and otherwise the field before a colon.
+fn wrong_query(parts: &Parts, why: &str) -> Failure {
+    type Pairs = axum::extract::Query<Vec<(String, String)>>;
+    let given = Pairs::try_from_uri(&parts.uri).map(|pairs| pairs.0).unwrap_or_default();
+    let named = |name: &str| given.iter().find(|(field, _)| field == name);
+    match why.split(['`', ':']).map(str::trim).find_map(named) {
+        Some((field, value)) => Failure::query(field, format!("{field}={value}: {why}")),
+        None => Failure::new(StatusCode::BAD_REQUEST, "malformed", why),
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) async fn page(State(shared): At, Path(id): Path<String>, Query(paging
         Failure::new(axum::http::StatusCode::BAD_REQUEST, "malformed", text).field(field)
     };
     if !(1..=MOST).contains(&limit) {
-        return Err(malformed("limit", "limit is 1 to 2000"));
+        return Err(malformed("limit", &format!("limit is 1 to {MOST}, and not {limit}")));
     }
     if paging.after.is_some() && paging.before.is_some() {
         return Err(malformed("after", "after and before exclude each other"));

@@ -27,7 +27,8 @@ pub(super) struct Listing {
     /// The number of runs, with `view=summary`; 1 to 500
     limit: Option<usize>,
     /// Only those after this id in the list, with `view=summary`
-    before: Option<String>,
+    #[param(value_type = Option<String>)]
+    before: Option<RunId>,
     /// Only those with this status, with `view=summary`: needs you, working, waiting, finished or failed
     status: Option<String>,
     /// Only those with this text in the slug or label, with `view=summary`
@@ -38,7 +39,7 @@ impl Listing {
     /// Whether something is given that a list of whole states does not take.
     fn selects(&self) -> bool {
         let Self { view: _, limit, before, status, q } = self;
-        limit.is_some() || [before, status, q].iter().any(|given| given.is_some())
+        limit.is_some() || before.is_some() || [status, q].iter().any(|given| given.is_some())
     }
 }
 
@@ -91,11 +92,10 @@ fn summaries(desk: &Desk<'_>, listing: &Listing) -> Result<Value, Failure> {
         "needs you": counts(Doing::NeedsYou), "working": counts(Doing::Working), "waiting": counts(Doing::Waiting),
         "finished": counts(Doing::Finished), "failed": counts(Doing::Failed),
     });
-    let from = match &listing.before {
+    let from = match listing.before {
         None => 0,
-        Some(id) => {
-            glances.iter().position(|one| one.id.to_string() == *id).map_or(glances.len(), |at| at + 1)
-        }
+        // A run may have been deleted since the page before.
+        Some(id) => glances.iter().position(|one| one.id == id).map_or(glances.len(), |at| at + 1),
     };
     let wanted = glances[from..].iter().filter(|one| status.is_none_or(|status| one.doing == status));
     let mut found: Vec<&board::Glance<'_>> = wanted.filter(|one| has(one)).take(limit + 1).collect();
