@@ -58,6 +58,17 @@ pub struct Added {
     pub is_textless: bool,
 }
 
+/// A node that was changed.
+#[derive(Debug)]
+pub struct Changed {
+    /// The run with it.
+    pub decided: Decided,
+    /// What this host lacks for its provider, in words.
+    pub lacks: Option<String>,
+    /// Its new role, if that has no text.
+    pub textless: Option<String>,
+}
+
 /// Makes a node. Without a name its alias is made from the label.
 pub fn add(
     engine: &Engine<'_>,
@@ -128,12 +139,7 @@ pub(super) fn can_ask(engine: &Engine<'_>, mode: CliPermissions, provider: &str)
 }
 
 /// Changes a node. Its next turn has the new settings. Returns what this host lacks for a new provider, too, in words.
-pub fn set(
-    engine: &Engine<'_>,
-    run: RunId,
-    named: &str,
-    settings: &Settings<'_>,
-) -> Result<(Decided, Option<String>), Error> {
+pub fn set(engine: &Engine<'_>, run: RunId, named: &str, settings: &Settings<'_>) -> Result<Changed, Error> {
     persons_only("changing a node")?;
     let mut ledger = engine.graph(run)?;
     let state = &ledger.tip().state;
@@ -150,18 +156,20 @@ pub fn set(
         can_ask(engine, permissions.cli_permissions_mode, name)?;
     }
     let role_of = settings.role.or(settings.prompt.map(|_| known.role_template.as_str()));
+    let role = role_of.map(role).transpose()?;
+    let textless = role.as_ref().filter(|(_, text)| text.is_none()).map(|(name, _)| name.clone());
     let edit = NodeEdit {
         label: settings.label.map(str::to_owned),
         capabilities: Some(capabilities(known.capabilities, settings)?),
         permissions: Some(permissions),
         limits: Some(limits(known.limits, Of::Node, settings.limits)?),
-        role: role_of.map(role).transpose()?,
+        role,
         provider: settings.provider.map(provider).transpose()?,
         model: settings.model.map(|model| (!model.is_empty()).then(|| model.to_owned())),
         ..NodeEdit::default()
     };
     let decided = operate(engine, &mut ledger, Command::SetNode(id, edit))?;
-    Ok((decided, settings.provider.and_then(|name| of_host(engine, name))))
+    Ok(Changed { decided, lacks: settings.provider.and_then(|name| of_host(engine, name)), textless })
 }
 
 /// Starts, stops, interrupts or resets a node.

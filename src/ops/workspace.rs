@@ -103,11 +103,18 @@ pub fn create(
     run: Option<&str>,
     base: Option<&str>,
 ) -> Result<Created, Error> {
-    let created = match run {
+    let mut created = match run {
         Some(run) => workspaces.create_in(run_named(workspaces, run)?, name, base),
         None => workspaces.create(name, base.unwrap_or("HEAD")),
-    };
-    Ok(created?)
+    }?;
+    let entries = workspaces.all()?;
+    let contexts = entries.iter().filter_map(|entry| entry.context.as_ref().ok());
+    let count = contexts.filter(|one| one.name == created.context.name).count();
+    if run.is_none() && count > 1 {
+        let handle = created.context.handle();
+        created.warnings.push(format!("{name} is the name of {count} workspaces; this one is {handle}"));
+    }
+    Ok(created)
 }
 
 /// Finds a run. The id of a workspace by itself is none.

@@ -110,6 +110,9 @@ fn a_workspace_of_a_run_has_its_id_its_base_and_a_name_of_its_own() {
     assert!(!made.path.exists() && second.path.join("README").is_file());
     assert!(repo.runs().join(&made.run).join("events.jsonl").is_file());
     repo.workspace_ok(["snapshot", &second.slug]);
+    // Another one of a name is made, and that is said.
+    let said = err(&repo.workspace_ok(["create", "alone"]));
+    assert!(said.contains("alone is the name of 2 workspaces; this one is "), "{said}");
 }
 
 /// CONTRACT 15.18

@@ -6,7 +6,7 @@ use aynig::model::node::{CliPermissions, EdgeManagement};
 use aynig::ops::app::App;
 use aynig::ops::error::Error;
 use aynig::ops::graph_new::no_text;
-use aynig::ops::nodes::{self, Settings};
+use aynig::ops::nodes::{self, Changed, Settings};
 use aynig::words::{shell_quote, shows_rescued};
 
 use super::changed;
@@ -35,7 +35,9 @@ pub(super) fn run(app: &App, repo: &Repo, node: &OrchNode, json: bool) -> Result
             let run = found(repo, &options.one.run_name)?;
             let mut settings = settings(&options.settings);
             (settings.role, settings.provider) = (options.role.as_deref(), options.provider.as_deref());
-            let (decided, lacks) = nodes::set(&opened(app, repo)?, run, &options.one.alias, &settings)?;
+            let Changed { decided, lacks, textless } =
+                nodes::set(&opened(app, repo)?, run, &options.one.alias, &settings)?;
+            textless.iter().for_each(|role| ui::remark(&no_text(role)));
             lacks.iter().for_each(|words| warn(words));
             changed(&decided, &format!("{} has it from its next turn on", options.one.alias), json)
         }
