@@ -115,6 +115,24 @@ fn a_branch_is_checked_out_under_the_name_of_a_symbolic_ref_too() {
     assert!(said.contains("it is the default branch"), "{said}");
 }
 
+/// CONTRACT 9.3, 11.4
+#[test]
+fn a_branch_is_checked_out_under_another_name_of_its_file_too() {
+    let repo = Repo::scene(&[("work", "echo made >made.txt; git add made.txt; next done")]);
+    repo.branch_from("main", "sub/task", b"s\n\ndwp-state: work\n");
+    repo.branch_from("main", "other", b"s\n\ndwp-state: work\n");
+    for (to, link) in [("sub", "by"), ("other", "alias")] {
+        std::os::unix::fs::symlink(to, repo.path.join(".git/refs/heads").join(link)).expect("a link");
+    }
+    let linked = repo.beside("linked");
+    repo.git(["worktree", "add", "--quiet", linked.to_str().expect("UTF-8"), "alias"]);
+    repo.git(["checkout", "--quiet", "by/task"]);
+    let said = err(&repo.aynig_ok(["run"]));
+    assert!(said.contains("sub/task") && said.contains("checked out"), "{said}");
+    assert_eq!([repo.state("sub/task"), repo.state("other")], ["work", "work"], "{said}");
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+}
+
 /// CONTRACT 9.9, 11.4
 #[test]
 fn included_it_runs_in_the_checkout() {

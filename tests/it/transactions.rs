@@ -266,18 +266,43 @@ fn named_branches_are_read_as_the_list_shows_them() {
     repo.git(["symbolic-ref", "refs/heads/link", "refs/heads/packed"]);
     repo.git(["update-ref", "refs/remotes/hub/packed", "HEAD"]);
     std::fs::write(repo.path.join(".git/refs/heads/broken"), "no id\n").expect("a file");
-    // git follows links, but for one to the name of a ref: that is a symbolic ref.
+    // git follows links, but for one to the name of a ref: that is a symbolic ref. Here another name of a file is one, too.
     std::fs::create_dir(repo.path.join(".git/shared")).expect("a directory");
     std::fs::write(repo.path.join(".git/shared/ref"), repo.head("main~1")).expect("a file");
-    for (to, link) in
-        [("loose", "linked"), ("../../shared", "far"), ("refs/heads/packed", "named"), ("..", "circle")]
-    {
+    repo.git(["branch", "sub/here"]);
+    for (to, link) in [
+        ("loose", "linked"),
+        ("sub", "beside"),
+        ("../../shared", "far"),
+        ("refs/heads/packed", "named"),
+        ("..", "circle"),
+    ] {
         std::os::unix::fs::symlink(to, repo.path.join(".git/refs/heads").join(link)).expect("a link");
     }
     let here = store(&repo).handle();
     let all = here.branches().expect("it can");
     let names: Vec<String> = all.iter().map(|tip| tip.branch.to_string()).collect();
-    assert_eq!(names, ["deep/er", "far/ref", "link", "linked", "loose", "main", "moved", "named", "packed"]);
+    assert_eq!(
+        names,
+        [
+            "beside/here",
+            "deep/er",
+            "far/ref",
+            "link",
+            "linked",
+            "loose",
+            "main",
+            "moved",
+            "named",
+            "packed",
+            "sub/here"
+        ]
+    );
+    let symbolic =
+        all.iter().filter_map(|tip| Some((tip.branch.to_string(), tip.target.as_ref().err()?.to_string())));
+    let symbolic: Vec<_> = symbolic.collect();
+    let named = [("beside/here", "sub/here"), ("link", "packed"), ("linked", "loose"), ("named", "packed")];
+    assert_eq!(symbolic, named.map(|(name, to)| (name.to_owned(), format!("refs/heads/{to}"))));
     for tip in all.iter().filter(|tip| tip.target.is_ok()) {
         assert_eq!(tip.target.as_ref().map(ToString::to_string), Ok(repo.head(&tip.branch.to_string())));
     }
@@ -288,8 +313,23 @@ fn named_branches_are_read_as_the_list_shows_them() {
         assert_eq!(few(&[&tip.branch.to_string()]).expect("it can").as_slice(), std::slice::from_ref(tip));
     }
     let every = [
-        "packed", "none", "moved", "main", "loose", "link", "deep/er", "deep", "broken", "main", "linked",
-        "far/ref", "far", "named",
+        "packed",
+        "none",
+        "moved",
+        "main",
+        "loose",
+        "link",
+        "deep/er",
+        "deep",
+        "broken",
+        "main",
+        "linked",
+        "far/ref",
+        "far",
+        "named",
+        "beside/here",
+        "beside",
+        "sub/here",
     ];
     assert_eq!(few(&every).expect("it can"), all);
     assert_eq!(few(&["none"]).expect("it can"), []);

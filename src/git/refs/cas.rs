@@ -32,7 +32,6 @@ use bstr::{BStr, BString, ByteSlice};
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::layout;
 use crate::fsutil;
-use crate::git::refs::intent_log::PACKED;
 use crate::git::refs::lock::lock_file;
 use crate::git::repo::open::{Repo, ours};
 use crate::git::worktrees::registration::Workplace;
@@ -106,10 +105,8 @@ impl Repo {
         {
             return Ok(target.ok());
         }
-        self.check_no_pipe(PACKED).map_err(|error| unreadable(error.to_string()))?;
-        let damaged = |error: gix::Error| self.unreadable_packed(Some(&error));
-        let Some(packed) = self.gix.refs.open_packed_buffer().map_err(damaged)? else { return Ok(None) };
-        let found = packed.try_find(name.as_ref()).map_err(damaged)?;
+        let Some(packed) = self.packed_refs()? else { return Ok(None) };
+        let found = packed.try_find(name.as_ref()).map_err(|error| self.unreadable_packed(Some(&error)))?;
         Ok(found.map(|found| ours(&found.target())))
     }
 

@@ -1,7 +1,8 @@
 //! Reads the file of a ref as git does.
 //!
-//! Invariant: a file without a value is an error, never a missing ref. A link to a name like `refs/heads/a` is a symbolic
-//! ref; any other link is followed.
+//! Invariants: a file without a value is an error, never a missing ref. A file has one name: a link to a name like
+//! `refs/heads/a` is a symbolic ref, and so is here a name that leads by links to the file of another ref, which git takes
+//! for two refs that move together. Any other link is followed.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -35,8 +36,14 @@ pub enum RefFlaw {
     Unreadable(String),
 }
 
-/// Reads the file of a ref; `None` if there is none.
-pub(crate) fn read(file: &Path) -> Result<Option<Target>, RefFlaw> {
+/// Reads the file of a ref in a git directory; `None` if there is none.
+pub(crate) fn read(git_dir: &Path, name: &BStr) -> Result<Option<Target>, RefFlaw> {
+    let found = read_plain(&git_dir.join(OsStr::from_bytes(name)))?;
+    Ok(found.map(|target| target.and_then(|id| linked(git_dir, name).map_or(Ok(id), Err))))
+}
+
+/// Reads the file of a ref without a link in its path below `refs`.
+pub(crate) fn read_plain(file: &Path) -> Result<Option<Target>, RefFlaw> {
     if let Ok(link) = std::fs::read_link(file) {
         let name = link.into_os_string().into_vec();
         if name.starts_with(b"refs/") && gix::refs::FullName::try_from(name.as_bstr()).is_ok() {
@@ -67,12 +74,25 @@ pub(crate) fn read(file: &Path) -> Result<Option<Target>, RefFlaw> {
 pub(crate) fn end(common_dir: &Path, name: &BStr) -> BString {
     let mut name = name.to_owned();
     for _ in 0..DEPTH {
-        match read(&common_dir.join(OsStr::from_bytes(&name))) {
+        match read(common_dir, name.as_bstr()) {
             Ok(Some(Err(next))) => name = next,
             _ => break,
         }
     }
     name
+}
+
+/// The name of the ref whose file another name leads to, by links.
+fn linked(git_dir: &Path, name: &BStr) -> Option<BString> {
+    let file = git_dir.join(OsStr::from_bytes(name));
+    let below_refs = name.split(|byte| *byte == b'/').count() - 1;
+    if !file.ancestors().take(below_refs).any(Path::is_symlink) {
+        return None;
+    }
+    let place = file.canonicalize().ok()?;
+    let other = place.strip_prefix(git_dir.canonicalize().ok()?).ok()?.as_os_str().as_bytes();
+    let is_other = other != name && other.starts_with(b"refs/");
+    (is_other && gix::refs::FullName::try_from(other.as_bstr()).is_ok()).then(|| other.into())
 }
 
 /// The content of a ref's file, by the rules of git: white space or a null byte ends an id, and white space surrounds a

@@ -98,7 +98,7 @@ impl Repo {
     }
 
     /// Opens `packed-refs` afresh. A damaged line hides refs, so nothing is listed then: git fails there, too.
-    fn packed_refs(&self) -> Result<Option<gix::refs::packed::Buffer>, RefError> {
+    pub(super) fn packed_refs(&self) -> Result<Option<gix::refs::packed::Buffer>, RefError> {
         let file = self.common_dir().join(PACKED);
         // git replaces the file and never changes it.
         let found = file.metadata().ok().map(|found| Identity::of(&found));
@@ -126,6 +126,11 @@ impl Repo {
         let why = match (damaged_line(&content), found) {
             (Some((number, line)), _) if damaged_line(&[line, b"\n"].concat()).is_none() => format!(
                 "line {number}, the last one of {}, has no end, and git fails there, too: append a newline",
+                file.display()
+            ),
+            (Some((number, line)), _) if line.ends_with(b"\r\n") => format!(
+                "line {number} of {0} ends with a carriage return, and git passes over such lines; `sed -i 's/\\r$//' {0}` removes \
+                 them",
                 file.display()
             ),
             (Some((number, line)), _) => format!(
@@ -162,11 +167,12 @@ fn tip(prefix: &str, name: &BStr, target: Target) -> Option<Tip> {
     }
 }
 
-/// The first line of a file of packed refs that git refuses, and its number.
+/// The first line of a file of packed refs that git refuses or passes over, and its number.
 fn damaged_line(packed: &[u8]) -> Option<(usize, &[u8])> {
     let is_id = |text: &[u8]| matches!(text.len(), 40 | 64) && text.iter().all(u8::is_ascii_hexdigit);
     let is_sound = |(at, line): (usize, &[u8])| match line.strip_suffix(b"\n") {
         None => false,
+        Some([.., b'\r']) => false,
         Some([b'#', ..]) => at == 0,
         Some([b'^', peeled @ ..]) => is_id(peeled.trim_end()),
         Some(line) => line.iter().position(|byte| b" \t".contains(byte)).is_some_and(|at| is_id(&line[..at])),
@@ -187,9 +193,16 @@ mod tests {
         );
         assert_eq!(damaged_line(b""), None);
         assert_eq!(damaged_line(sound.as_bytes()), None);
-        for damage in
-            ["garbage\n", "\n", &id[..20], &format!("{id} refs/heads/b"), "# more\n", "^0123\n", "\0\0\0\n"]
-        {
+        for damage in [
+            "garbage\n",
+            "\n",
+            &format!("{id} refs/heads/b\r\n"),
+            &id[..20],
+            &format!("{id} refs/heads/b"),
+            "# more\n",
+            "^0123\n",
+            "\0\0\0\n",
+        ] {
             let damaged = format!("{sound}{damage}");
             assert_eq!(damaged_line(damaged.as_bytes()), Some((5, damage.as_bytes())), "{damage:?}");
         }

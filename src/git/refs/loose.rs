@@ -13,7 +13,7 @@ use bstr::{BStr, BString, ByteSlice};
 
 use crate::contract::ids::BranchName;
 use crate::contract::layout::{FETCHED, FETCHED_RUNS, FETCHED_SLOTS};
-use crate::git::refs::file::{RefFlaw, Target, end, read};
+use crate::git::refs::file::{RefFlaw, Target, end, read, read_plain};
 use crate::git::repo::open::Repo;
 
 /// The directory of all refs.
@@ -47,6 +47,12 @@ impl DamagedRef {
             RefFlaw::NoFile => format!("{file} is no file"),
             RefFlaw::Unreadable(why) => format!("{file}: {why}"),
         }
+    }
+
+    /// Whether the ref has lost its value. Otherwise it may be read again later.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        matches!(self.flaw, RefFlaw::Empty | RefFlaw::Garbage | RefFlaw::NoFile)
     }
 
     /// Whether the ref is a copy of a ref of a remote. Once the file is removed, the next fetch makes it anew.
@@ -88,8 +94,10 @@ impl Unlisted {
 impl Repo {
     /// The target in the file of a ref; `None` if there is no file. The ref may still be packed.
     pub(super) fn loose_ref(&self, name: &BStr) -> Result<Option<Target>, DamagedRef> {
-        let file = self.common_dir().join(OsStr::from_bytes(name));
-        read(&file).map_err(|flaw| DamagedRef { name: name.to_owned(), file, flaw })
+        read(self.common_dir(), name).map_err(|flaw| {
+            let file = self.common_dir().join(OsStr::from_bytes(name));
+            DamagedRef { name: name.to_owned(), file, flaw }
+        })
     }
 
     /// The refs below `directory` (such as `refs/heads/`) that have files, by their full names.
@@ -97,7 +105,7 @@ impl Repo {
         let mut found = Vec::new();
         let of_worktree = Some(self.git_dir()).filter(|own| *own != self.common_dir());
         for top in [self.common_dir()].into_iter().chain(of_worktree) {
-            for file in files_below(&top.join(directory)) {
+            for (file, by_link) in files_below(&top.join(directory)) {
                 let Ok(name) = file.strip_prefix(top) else { continue };
                 let name = BString::from(name.as_os_str().as_bytes());
                 // A worktree has refs of its own.
@@ -106,7 +114,7 @@ impl Repo {
                 if is_elsewhere || gix::refs::FullName::try_from(name.as_bstr()).is_err() {
                     continue;
                 }
-                match read(&file) {
+                match if by_link { read(top, name.as_bstr()) } else { read_plain(&file) } {
                     Ok(None) if is_closed(&file) => {
                         let flaw = RefFlaw::Unreadable("the directory cannot be read".to_owned());
                         found.push((name.clone(), Err(DamagedRef { name, file, flaw })));
@@ -136,11 +144,12 @@ impl Repo {
         }
     }
 
-    /// The branch that a symbolic ref to `target` leads to, if that has a commit. Follows as many refs as git.
+    /// The branch that a symbolic ref to `target` leads to, if there is one. Follows as many refs as git. A branch that
+    /// cannot be read is there.
     pub(crate) fn leads_to(&self, target: &[u8]) -> Option<BranchName> {
         let name = end(self.common_dir(), target.as_bstr());
         BranchName::from_full_ref(name.as_bstr())
-            .filter(|branch| matches!(self.branch_head(branch), Ok(Some(_))))
+            .filter(|branch| !matches!(self.branch_head(branch), Ok(None)))
     }
 
     /// All refs with damaged files, sorted. The caller reports them, so later lists do not.
@@ -170,15 +179,16 @@ fn is_of_worktree(name: &BStr) -> bool {
         .any(|place| name.starts_with(place.as_bytes()))
 }
 
-/// The files below a directory, in no order, and the directories that may not be read. Links are followed, but not to a directory that they are in.
-fn files_below(top: &Path) -> Vec<PathBuf> {
-    let (mut found, mut ahead) = (Vec::new(), vec![top.to_owned()]);
-    while let Some(directory) = ahead.pop() {
+/// The files below a directory, in no order, and the directories that may not be read; each with whether a link led
+/// there. Links are followed, but not to a directory that they are in.
+fn files_below(top: &Path) -> Vec<(PathBuf, bool)> {
+    let (mut found, mut ahead) = (Vec::new(), vec![(top.to_owned(), top.is_symlink())]);
+    while let Some((directory, by_link)) = ahead.pop() {
         let entries = match std::fs::read_dir(&directory) {
             Ok(entries) => entries,
             // It is reported as such.
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                found.push(directory);
+                found.push((directory, by_link));
                 continue;
             }
             Err(_) => continue,
@@ -186,13 +196,13 @@ fn files_below(top: &Path) -> Vec<PathBuf> {
         for entry in entries.flatten() {
             let path = entry.path();
             match entry.file_type() {
-                Ok(kind) if kind.is_dir() => ahead.push(path),
+                Ok(kind) if kind.is_dir() => ahead.push((path, by_link)),
                 Ok(kind) if kind.is_symlink() && path.is_dir() => {
                     if !is_circle(&path) {
-                        ahead.push(path);
+                        ahead.push((path, true));
                     }
                 }
-                Ok(_) => found.push(path),
+                Ok(kind) => found.push((path, by_link || kind.is_symlink())),
                 Err(_) => {}
             }
         }
@@ -217,6 +227,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+    use crate::contract::ids::CommitId;
     use crate::fsutil;
 
     const ID: &str = "0123456789012345678901234567890123456789";
@@ -224,15 +235,17 @@ mod tests {
     #[test]
     fn links_are_followed_and_circles_end() {
         let scratch = tempfile::tempdir().expect("a directory");
-        let place = |name: &str| scratch.path().join(name);
+        let place = |name: &str| scratch.path().join("refs").join(name);
         std::fs::create_dir_all(place("heads/a")).expect("made");
         std::fs::create_dir_all(place("other/c")).expect("made");
-        for file in ["heads/a/b", "heads/one", "other/two"] {
+        std::fs::create_dir_all(scratch.path().join("far")).expect("made");
+        for file in ["heads/a/b", "heads/one", "other/two", "../far/three"] {
             fsutil::replace(&place(file), ID.as_bytes()).expect("written");
         }
         for (to, link) in [
             ("one", "heads/linked"),
-            ("../other", "heads/far"),
+            ("../other", "heads/other"),
+            ("../../far", "heads/far"),
             ("../../heads", "heads/a/circle"),
             ("../../heads", "other/c/circle"),
             ("refs/heads/one", "heads/symbolic"),
@@ -240,16 +253,40 @@ mod tests {
             symlink(to, place(link)).expect("linked");
         }
         let heads = place("heads");
-        let mut found: Vec<String> = files_below(&heads)
+        let mut found: Vec<_> = files_below(&heads)
             .iter()
-            .map(|file| file.strip_prefix(&heads).expect("below").display().to_string())
+            .map(|(file, by_link)| {
+                (file.strip_prefix(&heads).expect("below").display().to_string(), *by_link)
+            })
             .collect();
         found.sort();
-        assert_eq!(found, ["a/b", "far/two", "linked", "one", "symbolic"]);
-        assert_eq!(read(&place("heads/linked")), read(&place("heads/one")));
-        assert_eq!(read(&place("heads/symbolic")), Ok(Some(Err("refs/heads/one".into()))));
-        for missing in ["heads/none", "heads/a", "heads/one/below"] {
-            assert_eq!(read(&place(missing)), Ok(None), "{missing}");
+        let names = [
+            ("a/b", false),
+            ("far/three", true),
+            ("linked", true),
+            ("one", false),
+            ("other/two", true),
+            ("symbolic", true),
+        ];
+        assert_eq!(found, names.map(|(name, by_link)| (name.to_owned(), by_link)));
+        let target = |name: &str| read(scratch.path(), format!("refs/{name}").as_str().into());
+        let id = || Ok(Some(Ok(CommitId::parse_hex(ID.as_bytes()).expect("an id"))));
+        for (name, wanted) in [
+            ("heads/one", id()),
+            ("heads/far/three", id()),
+            ("other/two", id()),
+            ("heads/linked", Ok(Some(Err("refs/heads/one".into())))),
+            ("heads/symbolic", Ok(Some(Err("refs/heads/one".into())))),
+            ("heads/other/two", Ok(Some(Err("refs/other/two".into())))),
+            ("heads/a/circle/one", Ok(Some(Err("refs/heads/one".into())))),
+            ("heads/none", Ok(None)),
+            ("heads/a", Ok(None)),
+            ("heads/one/below", Ok(None)),
+        ] {
+            assert_eq!(target(name), wanted, "{name}");
         }
+        let end_of = |name: &str| end(scratch.path(), name.into());
+        assert_eq!(end_of("refs/heads/linked"), "refs/heads/one");
+        assert_eq!(end_of("refs/heads/far/three"), "refs/heads/far/three");
     }
 }

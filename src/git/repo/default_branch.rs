@@ -47,12 +47,13 @@ impl Repo {
         BranchName::new(target.strip_prefix(below.as_bytes())?).ok()
     }
 
-    /// Whether a branch exists and has a commit; of a remote, as last fetched.
+    /// Whether a branch is there; of a remote, as last fetched. A branch that cannot be read is there, and the call that
+    /// reads it fails.
     pub(crate) fn has_branch(&self, remote: Option<&RemoteName>, branch: &BranchName) -> bool {
         let head = match remote {
             None => self.branch_head(branch),
             Some(remote) => self.fetched_head(remote, branch),
         };
-        head.is_ok_and(|head| head.is_some())
+        !matches!(head, Ok(None))
     }
 }
