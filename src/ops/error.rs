@@ -145,7 +145,7 @@ impl From<SurveyError> for Error {
                 .hint(format!("if {remote} does not have it: `git push -u {remote} {local}`"))
                 .hint("or leave --current-branch only away to run the other branches"),
             SurveyError::Refs(_) | SurveyError::Worktrees(_) => {
-                Self::setup(message).hint("`git fsck` and `git worktree list` may tell more")
+                Self::setup(message).hint("`aynig doctor` names what is damaged")
             }
         }
     }
@@ -205,7 +205,7 @@ const UNASKED: [&str; 5] = [
 impl From<CleanError> for Error {
     fn from(error: CleanError) -> Self {
         Self::setup(format!("nothing was removed: {}", error_chain(&error)))
-            .hint("`git fsck` and `git worktree list` may tell more")
+            .hint("`aynig doctor` names what is damaged")
     }
 }
 

@@ -362,7 +362,7 @@ fn unmerged(branch: &BranchName, into: &BranchName, error: &MergeError) -> Error
             .hint("or name another with `--into BRANCH`"),
         MergeError::GitTooOld => Error::setup(message).hint(by_hand("--squash")),
         MergeError::Commit(_) | MergeError::Git(_) => {
-            Error::setup(message).hint("`git fsck` tells what is damaged")
+            Error::setup(message).hint("`aynig doctor` and `git fsck` name what is damaged")
         }
     }
 }

@@ -5,11 +5,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use bstr::ByteSlice;
+
 use crate::contract::ids::CommitId;
 use crate::git::Repo;
+use crate::git::objects::unread::Unread;
 use crate::git::worktrees::registration::{Mark, Registered, Workplace};
 use crate::runner::clean::Lasting;
-use crate::words::shell_quote;
+use crate::words::{error_chain, shell_quote};
 
 use super::Workspaces;
 use super::context::{Context, State};
@@ -241,6 +244,9 @@ impl Workspaces<'_> {
         if let Some((what, next)) = moved(context, registered) {
             return Some(flaw(what, next, true));
         }
+        if let Some((what, next)) = self.unread(context) {
+            return Some(flaw(what, next, false));
+        }
         let facts = self.facts(context, registered);
         if let Some(broken) = judge(facts) {
             let next = broken.next(context, self.newest_noted(context));
@@ -258,6 +264,24 @@ impl Workspaces<'_> {
         let Refusal { message, hints, .. } = checked.err()?;
         let what = message.strip_suffix("; nothing was changed").unwrap_or(&message);
         Some(flaw(what.to_owned(), hints.join("; "), false))
+    }
+
+    /// What cannot be read of a workspace and is not lost, so that nothing is to be set right.
+    fn unread(&self, context: &Context) -> Option<(String, String)> {
+        let branch = context.branch();
+        let tip = match self.repo.branch_head(&branch) {
+            Ok(tip) => tip,
+            Err(error) => match self.repo.damage_of(branch.full_ref().as_bstr()) {
+                Some(damaged) if damaged.is_lost() => None,
+                _ => return Some((error_chain(&error), "`aynig doctor` names the next step".to_owned())),
+            },
+        };
+        let mut commits =
+            [Some(context.base()), tip, CommitId::parse_hex(&context.head_sha)].into_iter().flatten();
+        if commits.all(|commit| self.repo.commit(commit).is_ok()) {
+            return None;
+        }
+        self.repo.unread_objects().map(|unread| (unread.to_string(), Unread::NEXT.to_owned()))
     }
 
     /// What a snapshot would have to set right in a worktree that is complete.

@@ -4,11 +4,12 @@
 use std::path::Path;
 
 use crate::contract::ids::CommitId;
-use crate::git::{DamagedRef, RefFlaw, Swap};
+use crate::git::Swap;
+use crate::git::objects::unread::Unread;
 
 use super::Workspaces;
 use super::context::State;
-use super::refusal::Refusal;
+use super::refusal::{Refusal, Why};
 use super::store::Held;
 
 impl Workspaces<'_> {
@@ -16,6 +17,11 @@ impl Workspaces<'_> {
     pub(super) fn make_sound(&self, held: &mut Held) -> Result<(), Refusal> {
         let trying = format!("set {} right", held.context.handle());
         let because = |error: &dyn std::error::Error| Refusal::because(&trying, error);
+        // Commits in it would count as lost, and older ones take their place.
+        if let Some(unread) = self.repo.unread_objects() {
+            let message = format!("{trying}: {unread}; nothing was changed");
+            return Err(Refusal::new(Why::Setup, message).hint(Unread::NEXT));
+        }
         if matches!(held.context.state, State::Preparing | State::Removed) {
             return Ok(());
         }
@@ -39,9 +45,7 @@ impl Workspaces<'_> {
             Ok(Some(tip)) => (Some(tip), format!("its branch named {tip}, a commit that is not here")),
             // Only damage of its own file: anything else goes away, and the branch is as it was.
             Err(error) => match self.repo.damage_of(name.as_slice().into()) {
-                Some(DamagedRef { flaw: RefFlaw::Empty | RefFlaw::Garbage | RefFlaw::NoFile, .. }) => {
-                    (None, "its branch could not be read".to_owned())
-                }
+                Some(damaged) if damaged.is_lost() => (None, "its branch could not be read".to_owned()),
                 _ => return Err(because(&error)),
             },
         };

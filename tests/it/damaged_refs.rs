@@ -116,9 +116,13 @@ fn a_damaged_line_of_packed_refs_ends_a_pass_once() {
     for (damaged, line) in [(format!("{sound}garbage"), sound.lines().count() + 1), (middle, 4)] {
         fs::write(&file, &damaged).expect("a file");
         let words = format!("could not read packed-refs: line {line} of {} is no ref", file.display());
-        for arguments in
-            [["run"].as_slice(), &["status", "--all"], &["status", "two"], &["orch", "run", "list"]]
-        {
+        for arguments in [
+            ["run"].as_slice(),
+            &["status", "--all"],
+            &["status", "two"],
+            &["orch", "run", "list"],
+            &["land", "one"],
+        ] {
             assert_refused(&repo.aynig(arguments.iter().copied()), 3, &[&words, "remove the line"]);
         }
         told(&repo.doctor(3), "states", "error", &words, "");
@@ -126,8 +130,31 @@ fn a_damaged_line_of_packed_refs_ends_a_pass_once() {
         shell(&repo, &format!("sed -i {line}d .git/packed-refs"));
         assert_eq!(fs::read_to_string(&file).expect("a file"), sound);
     }
+    // git passes over lines with a carriage return, which an editor may have written.
+    fs::write(&file, sound.replace(" refs/heads/one\n", " refs/heads/one\r\n")).expect("a file");
+    let next = format!("sed -i 's/\\r$//' {}", file.display());
+    assert_refused(&repo.aynig(["run"]), 3, &["line 3 of ", "ends with a carriage return", &next]);
+    shell(&repo, &next);
+    assert_eq!(fs::read_to_string(&file).expect("a file"), sound);
     repo.aynig_ok(["run"]);
     assert_eq!([repo.state("one"), repo.state("two")], ["done", "done"]);
+}
+
+/// CONTRACT 11.2, 15.13
+#[test]
+fn a_branch_that_cannot_be_read_is_not_gone() {
+    let repo = healthy();
+    let made = repo.made("task");
+    repo.git(["pack-refs", "--all"]);
+    let file = repo.path.join(".git/packed-refs");
+    let sound = fs::read_to_string(&file).expect("a file");
+    fs::write(&file, format!("{sound}garbage\n")).expect("a file");
+    for arguments in [["list"].as_slice(), &["show", &made.slug]] {
+        let shown = out(&repo.workspace_ok(arguments.iter().copied()));
+        assert!(shown.contains("is no ref (`garbage`)") && !shown.contains("gone"), "{shown}");
+    }
+    fs::write(&file, sound).expect("a file");
+    assert!(out(&repo.workspace_ok(["list"])).contains("  ready  "));
 }
 
 /// CONTRACT 11.2

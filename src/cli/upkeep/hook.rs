@@ -131,7 +131,7 @@ fn pre_receive(app: &App, tolerance: u64) -> Result<Exit, Error> {
 /// What is to be done about damage.
 fn mending(repo: &Repo) -> String {
     format!(
-        "nothing was taken; whoever keeps the server: `git -C {} fsck` tells what is damaged",
+        "nothing was taken; whoever keeps the server: `git -C {} fsck` names what is damaged",
         shell_quote(repo.common_dir().display().to_string())
     )
 }

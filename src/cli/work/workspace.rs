@@ -562,8 +562,10 @@ fn show(workspaces: &Workspaces<'_>, context: &Context, as_json: bool) -> Result
         return answer_json(workspaces, context, None);
     }
     let (repo, fault) = (workspaces.repo, fault(workspaces, context)?);
-    let head = repo.branch_head(&context.branch()).ok().flatten();
-    let head = head.map_or_else(|| "gone".to_owned(), |head| head.to_string());
+    let head = match repo.branch_head(&context.branch()) {
+        Ok(head) => head.map_or_else(|| "gone".to_owned(), |head| head.to_string()),
+        Err(_) => "cannot be read".to_owned(),
+    };
     let outdated = workspaces.outdated_words(context);
     let present = if context.worktree_path.is_dir() { "" } else { " (gone)" };
     let what = fault.as_ref().map_or_else(String::new, |what| format!(": {what}"));

@@ -3,6 +3,7 @@
 //! | file | contains |
 //! |---|---|
 //! | `access` | reads and writes single objects beside `git gc` |
+//! | `unread` | places of objects that cannot be read |
 //! | `commits` | reads and writes commits |
 //! | `tree` | classifies a path in a tree, and follows its symbolic links |
 //! | `digest` | digests of contents |
@@ -33,3 +34,4 @@ pub mod revspec;
 pub(crate) mod signatures;
 pub(crate) mod tree;
 pub mod trusted;
+pub mod unread;

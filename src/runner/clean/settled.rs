@@ -39,7 +39,7 @@ pub(crate) fn head(repo: &Repo, of: Of<'_>) -> Result<Option<CommitId>, NotSettl
         None => repo.branch_head(of.branch),
         Some(remote) => repo.fetched_head(remote, of.branch),
     };
-    known.map_err(|error| NotSettled { why: error.to_string(), next: "git fsck".to_owned() })
+    known.map_err(|error| NotSettled { why: error.to_string(), next: "aynig doctor".to_owned() })
 }
 
 /// Checks that the attempt is over.

@@ -276,3 +276,47 @@ fn a_branch_is_mended_only_if_its_own_file_is_damaged() {
     let on_branch = repo.git(["merge-base", "--is-ancestor", &newer, &made.branch]);
     assert_eq!(on_branch, "", "it is below the snapshot");
 }
+
+/// CONTRACT 15.6
+#[test]
+fn what_cannot_be_read_is_not_lost() {
+    let (repo, made, tip) = with_snapshot();
+    let name = format!("refs/heads/{}", made.branch);
+    let tree = format!("{}^{{tree}}", made.branch);
+    let newer = repo.git(["commit-tree", "-p", &made.branch, "-m", "newer", &tree]);
+    // The newest commit alone is in a pack, which cannot be read then.
+    let packs = repo.path.join(".git/objects/pack");
+    let line = format!("echo {newer} | git pack-objects -q {}/pack", packs.display());
+    let mut shell = std::process::Command::new("sh");
+    let packed = hermetic(&mut shell).args(["-ec", &line]).current_dir(&repo.path).output().expect("a shell");
+    assert!(packed.status.success(), "{}", err(&packed));
+    repo.git(["prune-packed", "-q"]);
+    repo.git(["update-ref", &name, &newer]);
+    let pack = packs.join(format!("pack-{}.pack", out(&packed).trim()));
+    let away = repo.path.join(".git/away");
+    fs::rename(&pack, &away).expect("moved");
+    fs::create_dir(&pack).expect("made");
+    let branch = || fs::read_to_string(repo.path.join(".git").join(&name)).expect("a ref");
+    let words = format!("{} cannot be read (Is a directory", pack.display());
+    for arguments in
+        [["snapshot", &made.slug].as_slice(), &["rollback", &made.slug], &["remove", "--apply", &made.slug]]
+    {
+        let refused = repo.ask(&[&["workspace"], arguments].concat());
+        assert_refused(&refused, 3, &[&words, "nothing was changed", "make it readable"]);
+        assert_eq!(branch().trim(), newer, "{arguments:?}");
+    }
+    assert_eq!(repo.worktrees(), [made.path.to_str().expect("UTF-8")]);
+    let listed = out(&repo.workspace_ok(["list"]));
+    assert!(listed.contains("  broken  ") && listed.contains(&words), "{listed}");
+    let report = out(&repo.ask(&["doctor"]));
+    assert!(report.contains(&words) && !report.contains("update-ref"), "{report}");
+    fs::remove_dir(&pack).expect("removed");
+    fs::rename(&away, &pack).expect("moved");
+    repo.workspace_ok(["snapshot", &made.slug]);
+    assert_eq!(branch().trim(), newer);
+    // One that is gone is lost, and the newest commit that is here takes its place.
+    fs::remove_file(&pack).expect("removed");
+    fs::remove_file(pack.with_extension("idx")).expect("removed");
+    let mended = repo.workspace_ok(["snapshot", &made.slug]);
+    assert!(err(&mended).contains(&format!("it is at {} again", &tip[..10])), "{}", err(&mended));
+}

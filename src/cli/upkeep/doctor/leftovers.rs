@@ -8,6 +8,7 @@ use aynig::contract::layout::own_directory;
 use aynig::contract::lease::Liveness;
 use aynig::contract::retention::age_words;
 use aynig::fsutil::process_with;
+use aynig::git::objects::unread::Unread;
 use aynig::git::worktrees::registration::Registered;
 use aynig::git::{DamagedRef, RefFlaw, Repo};
 use aynig::ops::app::Process;
@@ -77,12 +78,15 @@ fn of_ended(repo: &Repo, process: &Process) -> Result<Vec<Finding>, Error> {
 
 /// Names branches whose commits cannot be read.
 fn without_commit(repo: &Repo) -> Vec<Finding> {
+    let is_unread = repo.unread_objects().is_some();
     // If they cannot be listed, other checks report it.
     let tips = repo.branches().unwrap_or_default().into_iter();
     let commits = tips.filter_map(|tip| {
         let error = repo.commit(tip.target.ok()?).err()?;
         let name = tip.branch.full_ref().to_string();
         let next = match repo.newest_logged(name.as_str().into()) {
+            // It may be in what cannot be read.
+            _ if is_unread => Unread::NEXT.to_owned(),
             Some(before) => format!(
                 "git fsck; if no other clone has the commit: git update-ref {} {before}",
                 shell_quote(&name)

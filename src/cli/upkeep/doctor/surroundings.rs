@@ -4,6 +4,7 @@ use std::path::Path;
 
 use aynig::fsutil::FreeSpace;
 use aynig::git::Repo;
+use aynig::git::objects::unread::Unread;
 use aynig::git::probe::git_version;
 use aynig::git::repo::config::ConfigError;
 use aynig::ops::settings;
@@ -51,6 +52,9 @@ pub(crate) fn repository(repo: &Repo) -> Vec<Finding> {
         Err(error @ ConfigError::Git(_)) => Finding::error("repository", error_chain(&error), "git status"),
         Err(error) => Finding::error("repository", error_chain(&error), "git config --list --show-origin"),
     });
+    // Commits in it count as missing in other findings.
+    let unread = repo.unread_objects();
+    findings.extend(unread.map(|unread| Finding::error("objects", unread.to_string(), Unread::NEXT)));
     findings.push(if repo.has_identity() {
         Finding::ok("identity", "git knows who commits here")
     } else {
