@@ -155,10 +155,16 @@ enum Work {
     Newer,
     /// Its branch is gone.
     Gone,
+    /// Its branch cannot be read.
+    Unread,
 }
 
 fn work_of(repo: &Repo, main: Option<CommitId>, state: &State, context: &Context) -> Work {
-    let Ok(Some(work)) = repo.branch_head(&context.branch()) else { return Work::Gone };
+    let work = match repo.branch_head(&context.branch()) {
+        Ok(Some(work)) => work,
+        Ok(None) => return Work::Gone,
+        Err(_) => return Work::Unread,
+    };
     let has = |commit| {
         let landed = |main| repo.landed(commit, main).is_ok_and(|landed| landed.is_some());
         main.is_some_and(|main| repo.descends(main, commit) || landed(main))
@@ -207,6 +213,7 @@ fn workspace(
             return item.stays(ended("another host has newer work of it"), format!("aynig publish {slug}"));
         }
         Work::Gone => return item.stays(ended("its work branch is gone"), remove),
+        Work::Unread => return item.stays(ended("its work branch cannot be read"), "aynig doctor"),
     };
     item.goes(ended(why)).carried_out(wanted, || remove_it(workspaces, context))
 }
