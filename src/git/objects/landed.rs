@@ -16,6 +16,7 @@ use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::contract::layout::{BRANCHES, FETCHED, TRACKED, fetched_ref};
 use crate::fsutil;
 use crate::git::objects::commits::CommitError;
+use crate::git::objects::merge::Merge;
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::refs::cas::RefError;
 use crate::git::repo::open::{Repo, gits};
@@ -217,7 +218,7 @@ impl Repo {
         commit: CommitId,
         tip: CommitId,
         paths: &[BString],
-    ) -> Result<bool, ProcessError> {
+    ) -> Result<bool, LandedError> {
         if paths.len() > MAX_PATHS {
             return Ok(false);
         }
@@ -227,13 +228,39 @@ impl Repo {
         if wanted.is_empty() {
             return Ok(false);
         }
-        let mut log = git().args(["log", "--no-merges", "--format=%x00", "--max-count", MAX_COMMITS]);
+        let mut log = git().args(["log", "--no-merges", "--format=%x00%H", "--max-count", MAX_COMMITS]);
         log = log.args(PATCH).arg(format!("{base}..{tip}")).arg("--");
         for path in paths {
             log = log.arg(path.to_os_str_lossy());
         }
         let output = log.run()?;
-        Ok(output.stdout.split(|byte| *byte == 0).any(|patch| normal(patch) == wanted))
+        let alike = output.stdout.split(|byte| *byte == 0).filter(|patch| normal(patch) == wanted);
+        for one in alike.filter_map(|patch| CommitId::parse_hex(patch.lines().next()?)) {
+            if self.makes_files_of(one, commit, paths)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether `one` has these files as a merge of `commit` into its parent makes them. A patch alone can be at another
+    /// place of a file with the same lines around it.
+    fn makes_files_of(
+        &self,
+        one: CommitId,
+        commit: CommitId,
+        paths: &[BString],
+    ) -> Result<bool, LandedError> {
+        let one = self.commit(one)?;
+        let [parent] = one.parents[..] else { return Ok(false) };
+        let Ok(Merge::Clean(merged)) = self.merge_trees(parent, commit, parent) else { return Ok(false) };
+        let (mut merged, mut made) = (self.entries_by_path(merged), self.entries_by_path(one.tree));
+        for path in paths {
+            if merged.at(path)? != made.at(path)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The tips of local branches and of branches that a runner fetched.

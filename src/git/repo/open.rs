@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use bstr::{BString, ByteSlice};
 
 use crate::clock::Stopwatch;
-use crate::contract::ids::{BranchName, CommitId};
+use crate::contract::ids::CommitId;
 use crate::contract::layout::own_directory;
 use crate::fsutil;
 use crate::git::process::cancel::Interrupt;
@@ -20,9 +20,7 @@ use crate::git::refs::intent_log::IntentLog;
 use crate::git::repo::identity::Identity;
 use crate::git::repo::listing;
 use crate::git::worktrees::held::{self, Spares};
-use crate::git::worktrees::registration::{
-    Checkout, Workplace, branch_in_progress, head_branch, named_by, shared_by,
-};
+use crate::git::worktrees::registration::{Checkout, Workplace, head_branch, named_by, shared_by};
 
 /// Why no repository could be opened.
 #[derive(Debug, thiserror::Error)]
@@ -355,11 +353,6 @@ impl Repo {
         let branch = head_branch(&self.place.git_dir);
         let place = Workplace { path, git_dir: self.place.git_dir.clone() };
         Some(Checkout { place, branch })
-    }
-
-    /// The branch that a rebase or bisect in our checkout will return to.
-    pub(crate) fn branch_in_progress(&self) -> Option<BranchName> {
-        self.place.checkout.as_ref().and_then(|_| branch_in_progress(&self.place.git_dir))
     }
 
     /// Our own directory below the common one (attempt records, the registry lock); created if missing. Fails

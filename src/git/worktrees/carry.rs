@@ -59,17 +59,39 @@ impl Uncarried {
 }
 
 impl Repo {
-    /// All checkouts that are on `branch`, or will return to it.
+    /// All checkouts that are on `branch`, or will return to it; with this branch as theirs.
     pub(crate) fn checkouts_of(&self, branch: &BranchName) -> Result<Vec<Checkout>, WorktreeError> {
-        let linked = self.linked_worktrees()?.into_iter().map(|registered| registered.checkout);
-        let all = self.main_checkout().into_iter().chain(linked);
-        Ok(all.filter(|checkout| checkout.branch.as_ref() == Some(branch)).collect())
+        let mut found = Vec::new();
+        let mut note = |checkout: Checkout, in_use: &[BranchName]| {
+            if in_use.contains(branch) {
+                found.push(Checkout { branch: Some(branch.clone()), ..checkout });
+            }
+        };
+        if let Some(main) = self.main_checkout() {
+            let in_use = main.in_use()?;
+            note(main, &in_use);
+        }
+        for registered in self.linked_worktrees()? {
+            let in_use = registered.in_use()?;
+            note(registered.checkout, &in_use);
+        }
+        Ok(found)
+    }
+
+    /// The branches that are checked out anywhere.
+    pub(crate) fn branches_in_use(&self) -> Result<Vec<BranchName>, WorktreeError> {
+        let mut found = self.main_checkout().map_or(Ok(Vec::new()), |main| main.in_use())?;
+        for registered in self.linked_worktrees()? {
+            found.extend(registered.in_use()?);
+        }
+        Ok(found)
     }
 
     /// Checks whether a checkout could move from `old` to the tree `new`, and changes nothing. One that has exactly
     /// this tree already is no obstacle: whoever carried it there was killed before the branch moved.
     pub(crate) fn try_carry(&self, checkout: &Checkout, old: CommitId, new: CommitId) -> Result<(), Stuck> {
-        if checkout.place.branch() != checkout.branch {
+        // A registration that does not name its place has its own directory as place.
+        if checkout.place.branch() != checkout.branch || checkout.path == checkout.git_dir {
             return Err(Stuck::InProgress);
         }
         if let Some(unconcluded) = Self::unconcluded(&checkout.git_dir) {

@@ -6,6 +6,7 @@ use crate::contract::ids::{BranchName, CommitId};
 use crate::git::process::call::ProcessError;
 use crate::git::refs::cas::RefError;
 use crate::git::worktrees::presence::Displaced;
+use crate::git::worktrees::registration::Unread;
 
 /// Why a worktree could not be created, read or removed.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +59,12 @@ pub enum WorktreeError {
         /// The problem.
         what: &'static str,
     },
+}
+
+impl From<Unread> for WorktreeError {
+    fn from(Unread { file, source }: Unread) -> Self {
+        files("read", &file)(source)
+    }
 }
 
 pub(crate) fn files(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> WorktreeError {

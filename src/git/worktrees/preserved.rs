@@ -84,6 +84,8 @@ impl Repo {
         places: &[&str],
     ) -> Result<Option<BString>, crate::git::ProcessError> {
         let output = Git::shared(self.common_dir())
+            // A graft is no parent that git keeps.
+            .env("GIT_GRAFT_FILE", "/dev/null")
             .args(["for-each-ref", "--count=1", "--format=%(refname)", "--contains", &commit.to_string()])
             .args(places)
             .run()?;

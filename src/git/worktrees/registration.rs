@@ -8,12 +8,15 @@
 //! (gitrepository-layout(5)).
 
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use bstr::{BString, ByteSlice};
 
+use crate::clock;
 use crate::contract::ids::{AttemptId, BranchName, CommitId, RemoteName};
 use crate::fsutil;
 use crate::git::process::call::{Git, ProcessError};
@@ -25,6 +28,10 @@ const WORKSPACE: &[u8] = b"aynig workspace of run ";
 const POOL: &[u8] = b"aynig pool: clean, kept for a next step (git config aynig.pool 0 turns this off)";
 
 const SPARE: &[u8] = b"aynig spare: clean, goes to the next step of a run under way";
+
+/// How often a HEAD is read that is empty, and how long to wait before.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// A working directory, and the private git directory of that checkout.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +57,13 @@ pub struct Registered {
     pub checkout: Checkout,
     /// Its owner; `None` if it is not ours.
     pub(crate) owner: Option<Owner>,
+}
+
+/// A file of a checkout that cannot be read. Any branch may be in use there.
+#[derive(Debug)]
+pub struct Unread {
+    pub(crate) file: PathBuf,
+    pub(crate) source: std::io::Error,
 }
 
 /// The owner of one of our worktrees.
@@ -91,7 +105,31 @@ impl Deref for Checkout {
     }
 }
 
+impl Checkout {
+    /// A checkout, with the branch that its files name.
+    pub(crate) fn at(place: Workplace) -> Self {
+        let branch = branch_in_progress(&place.git_dir).or_else(|| head_branch(&place.git_dir));
+        Self { place, branch }
+    }
+
+    /// All branches that git counts as checked out here: that of HEAD, that to which a rebase or bisect returns, and those
+    /// that `rebase --update-refs` moves.
+    pub(crate) fn in_use(&self) -> Result<Vec<BranchName>, Unread> {
+        let mut found = in_progress(&self.place.git_dir)?;
+        found.extend(head_in(&self.place.git_dir)?);
+        Ok(found)
+    }
+}
+
 impl Registered {
+    /// All branches that are checked out there. A worktree of ours that cannot be read is set right by its owner.
+    pub(crate) fn in_use(&self) -> Result<Vec<BranchName>, Unread> {
+        match self.checkout.in_use() {
+            Err(_) if self.owner.is_some() => Ok(self.checkout.branch.clone().into_iter().collect()),
+            found => found,
+        }
+    }
+
     /// The attempt it belongs to; `None` for any other owner.
     pub fn mark(&self) -> Option<&Mark> {
         match &self.owner {
@@ -311,14 +349,49 @@ pub(crate) fn same_place(one: &Path, other: &Path) -> bool {
 /// The branch that the `HEAD` file in `git_dir` leads to; `None` if detached or unreadable. A branch that is a symbolic ref
 /// is the one at its end: what moves that moves this checkout.
 pub(crate) fn head_branch(git_dir: &Path) -> Option<BranchName> {
+    head_in(git_dir).ok().flatten()
+}
+
+fn head_in(git_dir: &Path) -> Result<Option<BranchName>, Unread> {
     let file = git_dir.join("HEAD");
     // Git makes a link to the name of the branch if core.preferSymlinkRefs is set.
-    let named = match linked_branch(&file) {
+    let named: BString = match linked_branch(&file) {
         Some(branch) => branch.full_ref(),
-        None => fsutil::read_plain(file).ok()?.strip_prefix(b"ref:")?.trim().into(),
+        None => {
+            let Some(text) = written(&file)? else { return Ok(None) };
+            match text.strip_prefix(b"ref:") {
+                Some(name) => name.trim().into(),
+                None if CommitId::parse_hex(text.trim()).is_some() => return Ok(None),
+                None => {
+                    let source = std::io::Error::other("it names neither a commit nor a branch");
+                    return Err(Unread { file, source });
+                }
+            }
+        }
     };
     let branch = BranchName::from_full_ref(end(&shared_by(git_dir), named.as_bstr()).as_bstr());
-    branch.or_else(|| BranchName::from_full_ref(named.as_bstr()))
+    Ok(branch.or_else(|| BranchName::from_full_ref(named.as_bstr())))
+}
+
+/// The content of a file that git makes empty, and then writes.
+fn written(file: &Path) -> Result<Option<Vec<u8>>, Unread> {
+    let mut text = read_if_there(file)?;
+    for _ in 1..TRIES {
+        if text.as_ref().is_none_or(|text| !text.is_empty()) {
+            break;
+        }
+        clock::pause(PAUSE);
+        text = read_if_there(file)?;
+    }
+    Ok(text)
+}
+
+fn read_if_there(file: &Path) -> Result<Option<Vec<u8>>, Unread> {
+    match fsutil::read_plain(file) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        Err(source) => Err(Unread { file: file.to_owned(), source }),
+    }
 }
 
 /// The shared git directory of a git directory.
@@ -335,15 +408,21 @@ fn linked_branch(head: &Path) -> Option<BranchName> {
 
 /// The branch that a rebase or bisect in `git_dir` will return to: git treats it as checked out.
 pub(crate) fn branch_in_progress(git_dir: &Path) -> Option<BranchName> {
+    in_progress(git_dir).ok()?.into_iter().next()
+}
+
+/// The branches that a rebase or a bisect in `git_dir` moves or returns to, those of `rebase --update-refs` last.
+fn in_progress(git_dir: &Path) -> Result<Vec<BranchName>, Unread> {
+    let mut found = Vec::new();
     for name in ["rebase-merge/head-name", "rebase-apply/head-name"] {
-        if let Ok(text) = fsutil::read_plain(git_dir.join(name))
-            && let Some(branch) = BranchName::from_full_ref(text.trim().as_bstr())
-        {
-            return Some(branch);
-        }
+        let text = read_if_there(&git_dir.join(name))?.unwrap_or_default();
+        found.extend(BranchName::from_full_ref(text.trim().as_bstr()));
     }
-    let start = fsutil::read_plain(git_dir.join("BISECT_START")).ok()?;
-    BranchName::new(start.trim()).ok()
+    let start = read_if_there(&git_dir.join("BISECT_START"))?.unwrap_or_default();
+    found.extend(BranchName::new(start.trim()).ok());
+    let others = read_if_there(&git_dir.join("rebase-merge/update-refs"))?.unwrap_or_default();
+    found.extend(others.lines().filter_map(|line| BranchName::from_full_ref(line.trim().as_bstr())));
+    Ok(found)
 }
 
 /// The contents of a `HEAD` file that is on a branch.

@@ -26,9 +26,7 @@ use crate::git::process::call::Git;
 use crate::git::repo::open::Repo;
 use crate::git::worktrees::directory::occupied;
 use crate::git::worktrees::error::{WorktreeError, files};
-use crate::git::worktrees::registration::{
-    Checkout, Owner, Registered, Workplace, branch_in_progress, head_branch, head_on, named_by,
-};
+use crate::git::worktrees::registration::{Checkout, Owner, Registered, Workplace, head_on, named_by};
 
 /// How long to wait for other runners on this host. They hold the registry for moments only, except
 /// while git itself adds or removes a large worktree. A stopped process holds it without end.
@@ -110,12 +108,15 @@ impl Repo {
         let mut found = Vec::new();
         for git_dir in self.registrations()? {
             let Some(owner) = owner(&git_dir) else { continue };
-            // Git may be removing it right now: an unreadable registration counts as absent.
             let dot_git = named_by(&git_dir.join("gitdir")).filter(|named| named.ends_with(".git"));
-            let Some(path) = dot_git.as_deref().and_then(Path::parent).map(Path::to_owned) else { continue };
-            let branch = branch_in_progress(&git_dir).or_else(|| head_branch(&git_dir));
-            let checkout = Checkout { place: Workplace { path, git_dir }, branch };
-            found.push(Registered { checkout, owner });
+            let path = match dot_git.as_deref().and_then(Path::parent) {
+                Some(path) => path.to_owned(),
+                // Its branch is in use all the same, at a place that is not known.
+                None if owner.is_none() && git_dir.join("HEAD").symlink_metadata().is_ok() => git_dir.clone(),
+                // Git may be removing it right now.
+                None => continue,
+            };
+            found.push(Registered { checkout: Checkout::at(Workplace { path, git_dir }), owner });
         }
         found.sort_by(|a, b| a.checkout.path.cmp(&b.checkout.path));
         Ok(found)

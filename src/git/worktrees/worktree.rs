@@ -22,9 +22,7 @@ use crate::git::worktrees::directory::{occupied, tidy_above};
 use crate::git::worktrees::error::{WorktreeError, files};
 use crate::git::worktrees::held::Worktree;
 use crate::git::worktrees::presence::Displaced;
-use crate::git::worktrees::registration::{
-    Checkout, Mark, Owner, Registered, Workplace, branch_in_progress, head_branch,
-};
+use crate::git::worktrees::registration::{Checkout, Mark, Owner, Registered, Workplace};
 use crate::git::worktrees::registry::{NewWorktree, Registry};
 
 /// How often to try again when a command commits at the same moment.
@@ -48,8 +46,7 @@ impl Repo {
             return None;
         }
         let git_dir = self.common_dir().to_owned();
-        let branch = branch_in_progress(&git_dir).or_else(|| head_branch(&git_dir));
-        Some(Checkout { place: Workplace { path: self.top().to_owned(), git_dir }, branch })
+        Some(Checkout::at(Workplace { path: self.top().to_owned(), git_dir }))
     }
 
     /// Whether the runner that uses the worktree registered in `git_dir` is alive.

@@ -32,9 +32,7 @@ pub struct Merged {
 /// for their state, and are checked out nowhere.
 pub(crate) fn merged(repo: &Repo, wanted: &CleanOptions) -> Result<Vec<Merged>, CleanError> {
     let Some((into, main)) = wanted.main.as_ref().filter(|_| wanted.hints) else { return Ok(Vec::new()) };
-    let mut in_use: Vec<BranchName> =
-        repo.main_checkout().and_then(|checkout| checkout.branch).into_iter().collect();
-    in_use.extend(repo.linked_worktrees()?.into_iter().filter_map(|registered| registered.checkout.branch));
+    let in_use = repo.branches_in_use()?;
     let (mut found, mut resolver) = (Vec::new(), Resolver::new(None));
     for tip in repo.branches()? {
         let Ok(head) = tip.target else { continue };

@@ -383,37 +383,41 @@ fn in_use(
     current: Option<&BranchName>,
 ) -> Result<HashMap<BranchName, Arc<InUse>>, WorktreeError> {
     let mut found = HashMap::new();
-    let mut note = |branch: Option<BranchName>, in_use: InUse| {
-        if let Some(branch) = branch {
-            found.entry(branch).or_insert_with(|| Arc::new(in_use));
+    let mut note = |branches: Vec<BranchName>, in_use: InUse| {
+        let in_use = Arc::new(in_use);
+        for branch in branches {
+            found.entry(branch).or_insert_with(|| Arc::clone(&in_use));
         }
     };
     let here = repo.checkout();
     if let Some(here) = &here {
-        let branch = repo.branch_in_progress().filter(|branch| Some(branch) != current);
-        note(branch, InUse::InProgress { path: here.place.path.clone() });
+        let others = here.in_use()?.into_iter().filter(|branch| Some(branch) != current);
+        let others = others.filter(|branch| Some(branch) != here.branch.as_ref());
+        note(others.collect(), InUse::InProgress { path: here.place.path.clone() });
     }
     let own = here.map(|here| here.place.git_dir);
     if let Some(main) = repo.main_checkout().filter(|main| Some(&main.git_dir) != own.as_ref()) {
-        note(main.branch, InUse::CheckedOut { path: main.place.path });
+        note(main.in_use()?, InUse::CheckedOut { path: main.place.path });
     }
-    for Registered { checkout, owner } in repo.linked_worktrees()? {
-        if Some(&checkout.git_dir) == own.as_ref() {
+    for registered in repo.linked_worktrees()? {
+        if Some(&registered.checkout.git_dir) == own.as_ref() {
             continue;
         }
+        let branches = registered.in_use()?;
+        let Registered { checkout, owner } = registered;
         let path = checkout.place.path.clone();
         match owner {
             Some(Owner::Kept { .. }) if checkout.place.branch().is_some() => {
-                note(checkout.branch, InUse::Kept { path });
+                note(branches, InUse::Kept { path });
             }
-            Some(Owner::Kept { .. }) => note(checkout.branch, InUse::InProgress { path }),
+            Some(Owner::Kept { .. }) => note(branches, InUse::InProgress { path }),
             None | Some(Owner::Workspace(_) | Owner::Pool | Owner::Spare) => {
-                note(checkout.branch, InUse::CheckedOut { path });
+                note(branches, InUse::CheckedOut { path });
             }
             // A runner's worktree: if the runner is alive, the branch is in use. If not, the claim will
             // remove the worktree.
             Some(Owner::Attempt(mark)) if repo.is_held(&checkout.place.git_dir) => {
-                note(checkout.branch, InUse::Attempt { attempt: mark.attempt, path });
+                note(branches, InUse::Attempt { attempt: mark.attempt, path });
             }
             Some(Owner::Attempt(_)) => {}
         }
