@@ -359,6 +359,11 @@ impl CommitId {
         Self::from_bytes(&raw?)
     }
 
+    /// Whether it is the id of nothing, as in the first entry of a reflog.
+    pub(crate) fn is_null(&self) -> bool {
+        self.as_bytes().iter().all(|byte| *byte == 0)
+    }
+
     /// The raw bytes, 20 or 32.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]

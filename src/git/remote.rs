@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bstr::{BString, ByteSlice};
+use bstr::{BStr, BString, ByteSlice};
 
 use crate::clock;
 use crate::clock::Stopwatch;
@@ -28,6 +28,7 @@ use crate::git::process::call::{Git, ProcessError};
 use crate::git::process::cancel::{Interrupt, Purpose};
 use crate::git::pushed::{Pushed, lease, parse_push, refspec, server_words};
 use crate::git::refs::cas::RefError;
+use crate::git::refs::file::linked;
 use crate::git::refs::list::Tip;
 use crate::git::repo::open::Repo;
 
@@ -171,6 +172,9 @@ impl Repo {
         purpose: Purpose,
         within: Duration,
     ) -> Result<(), RemoteError> {
+        for to in specs.iter().filter_map(|spec| spec.rsplit_once_str(":").map(|(_, to)| to)) {
+            self.check_copies(to.as_bstr())?;
+        }
         // A fetch fails as a whole if one of the refs it is about to move is moved meanwhile, so
         // runners in one clone take turns. But a hanging runner must not block the others, so the
         // wait is bounded.
@@ -194,6 +198,18 @@ impl Repo {
             remote: remote.clone(),
             source,
         })
+    }
+
+    /// Refuses to fetch to a directory that is a link to other refs: git would move those, and prune them.
+    fn check_copies(&self, to: &BStr) -> Result<(), RefError> {
+        let directory = to.rsplit_once_str("/").map_or(to, |(directory, _)| directory.as_bstr());
+        let Some(other) = linked(self.common_dir(), directory) else { return Ok(()) };
+        let file = self.common_dir().join(directory.to_os_str_lossy());
+        let why = format!(
+            "{0} leads to {other}, so a fetch would move those refs; `rm {0}` removes the link alone",
+            file.display()
+        );
+        Err(RefError::Unwritable { name: directory.to_string(), why })
     }
 
     fn fetch_once(

@@ -140,6 +140,52 @@ fn a_damaged_line_of_packed_refs_ends_a_pass_once() {
     assert_eq!([repo.state("one"), repo.state("two")], ["done", "done"]);
 }
 
+/// CONTRACT 11.2
+#[test]
+fn packed_refs_that_hide_refs_end_each_call() {
+    let repo = healthy();
+    for name in ["a", "b", "c", "y", "z"] {
+        repo.ready(name, "build");
+    }
+    let made = repo.made("task");
+    repo.git(["pack-refs", "--all"]);
+    let file = repo.path.join(".git/packed-refs");
+    let sound = fs::read_to_string(&file).expect("a file");
+    let (header, lines) = sound.split_once('\n').expect("a header");
+    let turned: String = lines.lines().rev().map(|line| format!("{line}\n")).collect();
+    let away = repo.path.join(".git/away");
+    for (content, words) in [
+        (Some(String::new()), "is empty, as after a loss of power"),
+        (Some(format!("{header}\n{turned}")), "line 3 of"),
+        (None, "is a link to"),
+    ] {
+        fs::remove_file(&file).expect("removed");
+        match &content {
+            Some(content) => fs::write(&file, content).expect("written"),
+            None => std::os::unix::fs::symlink(&away, &file).expect("a link"),
+        }
+        for arguments in [
+            ["run"].as_slice(),
+            &["status", "z"],
+            &["set-state", "z", "--state", "x"],
+            &["workspace", "snapshot", &made.slug],
+            &["workspace", "remove", "--apply", &made.slug],
+        ] {
+            let mut command = repo.aynig_command();
+            command.env("XDG_STATE_HOME", repo.beside("state")).args(arguments);
+            let refused = command.output().expect("aynig runs");
+            assert!(!refused.status.success(), "{arguments:?} {content:?}: {}", out(&refused));
+            assert_refused(&refused, 3, &["could not read packed-refs", words]);
+        }
+        let heads = repo.path.join(".git/refs/heads");
+        assert_eq!(fs::read_dir(&heads).map_or(0, Iterator::count), 0, "nothing was written");
+    }
+    fs::remove_file(&file).expect("removed");
+    fs::write(&file, format!("{}\n{turned}", header.replace(" sorted", ""))).expect("written");
+    repo.aynig_ok(["run"]);
+    assert_eq!(repo.state("z"), "done");
+}
+
 /// CONTRACT 11.2, 15.13
 #[test]
 fn a_branch_that_cannot_be_read_is_not_gone() {

@@ -176,9 +176,10 @@ impl Repo {
         let trouble = |ended: &ProcessError| match ended {
             ProcessError::TooSlow { .. } | ProcessError::Waited { .. } => Trouble::Hung,
             ProcessError::Stopped { .. } => Trouble::Stopped(ended.to_string()),
-            ProcessError::NotStarted { .. } | ProcessError::LeftOut { .. } | ProcessError::Failed { .. } => {
-                Trouble::Said(ended.to_string())
-            }
+            ProcessError::NotStarted { .. }
+            | ProcessError::LeftOut { .. }
+            | ProcessError::Unread { .. }
+            | ProcessError::Failed { .. } => Trouble::Said(ended.to_string()),
         };
         match output {
             Ok((output, None)) => {

@@ -99,6 +99,14 @@ pub enum ProcessError {
         /// Its warning.
         said: String,
     },
+    /// Work that may be there alone could not be looked for.
+    #[error("{what} cannot be read ({why})")]
+    Unread {
+        /// The file or the commit.
+        what: String,
+        /// The reason, and the next step.
+        why: String,
+    },
     /// The program exited with a code other than 0.
     #[error("`git {what}` in {} failed ({status}): {said}", directory.display())]
     Failed {

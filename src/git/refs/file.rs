@@ -82,8 +82,8 @@ pub(crate) fn end(common_dir: &Path, name: &BStr) -> BString {
     name
 }
 
-/// The name of the ref whose file another name leads to, by links.
-fn linked(git_dir: &Path, name: &BStr) -> Option<BString> {
+/// The name of the ref whose file another name leads to, by links; or that of a directory of refs.
+pub(crate) fn linked(git_dir: &Path, name: &BStr) -> Option<BString> {
     let file = git_dir.join(OsStr::from_bytes(name));
     let below_refs = name.split(|byte| *byte == b'/').count() - 1;
     if !file.ancestors().take(below_refs).any(Path::is_symlink) {

@@ -101,13 +101,20 @@ impl Repo {
     pub(super) fn packed_refs(&self) -> Result<Option<gix::refs::packed::Buffer>, RefError> {
         let file = self.common_dir().join(PACKED);
         // git replaces the file and never changes it.
-        let found = file.metadata().ok().map(|found| Identity::of(&found));
+        let found = match file.metadata() {
+            Ok(found) if found.len() == 0 => return Err(self.unreadable_packed(None)),
+            Ok(found) => Some(Identity::of(&found)),
+            // A link to a file that is not there hides all refs.
+            Err(_) if file.is_symlink() => return Err(self.unreadable_packed(None)),
+            Err(_) => None,
+        };
         let read = self.check_no_pipe(PACKED).map_err(gix::Error::from_error);
         let packed = read.and_then(|()| self.gix.refs.open_packed_buffer());
         let mut sound = self.sound_packed().lock().unwrap_or_else(PoisonError::into_inner);
         let is_sound = |packed: &gix::refs::packed::Buffer| {
-            found.is_some() && *sound == found || damaged_line(packed.as_ref()).is_none()
+            found.is_some() && *sound == found || damaged_line(packed.as_ref(), true).is_none()
         };
+        // It has no header any more, and is sorted, unless a header says so of a file that is not.
         match packed {
             Ok(packed) if packed.as_ref().is_none_or(is_sound) => {
                 *sound = found;
@@ -121,16 +128,37 @@ impl Repo {
     /// The error for a file of packed refs that cannot be read: the damaged line, or what was found.
     pub(super) fn unreadable_packed(&self, found: Option<&gix::Error>) -> RefError {
         let file = self.common_dir().join(PACKED);
-        let content = fsutil::read_plain(&file).unwrap_or_default();
+        let content = match fsutil::read_plain(&file) {
+            Ok(content) if content.is_empty() => {
+                let why = format!(
+                    "{0} is empty, as after a loss of power; `rm {0}` if no ref was in it, and `git fsck --no-reflogs` names the commits \
+                     that no ref has",
+                    file.display()
+                );
+                return RefError::Unreadable { name: PACKED.to_owned(), why };
+            }
+            Err(error) if file.is_symlink() => {
+                let to = file.read_link().unwrap_or_default();
+                let why = format!("{} is a link to {}: {error}", file.display(), to.display());
+                return RefError::Unreadable { name: PACKED.to_owned(), why };
+            }
+            content => content.unwrap_or_default(),
+        };
         let file = file.canonicalize().unwrap_or(file);
-        let why = match (damaged_line(&content), found) {
-            (Some((number, line)), _) if damaged_line(&[line, b"\n"].concat()).is_none() => format!(
+        let header = content.lines().next().filter(|line| line.starts_with(b"#")).unwrap_or_default();
+        let is_sorted = header.split_str(" ").any(|word| word == b"sorted");
+        let why = match (damaged_line(&content, is_sorted), found) {
+            (Some((number, line)), _) if damaged_line(&[line, b"\n"].concat(), false).is_none() => format!(
                 "line {number}, the last one of {}, has no end, and git fails there, too: append a newline",
                 file.display()
             ),
             (Some((number, line)), _) if line.ends_with(b"\r\n") => format!(
                 "line {number} of {0} ends with a carriage return, and git passes over such lines; `sed -i 's/\\r$//' {0}` removes \
                  them",
+                file.display()
+            ),
+            (Some((number, line)), _) if damaged_line(line, false).is_none() => format!(
+                "line {number} of {0} is out of order, so refs in it are missed; `sed -i '1s/ sorted//' {0}` makes git sort them",
                 file.display()
             ),
             (Some((number, line)), _) => format!(
@@ -167,18 +195,29 @@ fn tip(prefix: &str, name: &BStr, target: Target) -> Option<Tip> {
     }
 }
 
-/// The first line of a file of packed refs that git refuses or passes over, and its number.
-fn damaged_line(packed: &[u8]) -> Option<(usize, &[u8])> {
+/// The first line of a file of packed refs that git refuses or passes over, and its number. A line that is out of order
+/// makes git miss others.
+fn damaged_line(packed: &[u8], is_sorted: bool) -> Option<(usize, &[u8])> {
     let is_id = |text: &[u8]| matches!(text.len(), 40 | 64) && text.iter().all(u8::is_ascii_hexdigit);
-    let is_sound = |(at, line): (usize, &[u8])| match line.strip_suffix(b"\n") {
-        None => false,
-        Some([.., b'\r']) => false,
-        Some([b'#', ..]) => at == 0,
-        Some([b'^', peeled @ ..]) => is_id(peeled.trim_end()),
-        Some(line) => line.iter().position(|byte| b" \t".contains(byte)).is_some_and(|at| is_id(&line[..at])),
+    let mut before: &[u8] = b"";
+    let mut is_sound = |at, line| {
+        let Some(line) = <[u8]>::strip_suffix(line, b"\n").filter(|line| !line.ends_with(b"\r")) else {
+            return false;
+        };
+        match line {
+            [b'#', ..] => at == 0,
+            [b'^', peeled @ ..] => is_id(peeled.trim_end()),
+            line => {
+                let Some(end) = line.iter().position(|byte| b" \t".contains(byte)) else { return false };
+                let name = &line[end + 1..];
+                let is_next = !is_sorted || name >= before;
+                before = name;
+                is_id(&line[..end]) && is_next
+            }
+        }
     };
     let mut lines = packed.lines_with_terminator().enumerate();
-    lines.find(|line| !is_sound(*line)).map(|(at, line)| (at + 1, line))
+    lines.find(|(at, line)| !is_sound(*at, line)).map(|(at, line)| (at + 1, line))
 }
 
 #[cfg(test)]
@@ -191,8 +230,8 @@ mod tests {
         let sound = format!(
             "# pack-refs with: peeled fully-peeled sorted \n{id} refs/heads/a\n{id} refs/tags/t\n^{id}\n"
         );
-        assert_eq!(damaged_line(b""), None);
-        assert_eq!(damaged_line(sound.as_bytes()), None);
+        assert_eq!(damaged_line(b"", true), None);
+        assert_eq!(damaged_line(sound.as_bytes(), true), None);
         for damage in [
             "garbage\n",
             "\n",
@@ -204,9 +243,12 @@ mod tests {
             "\0\0\0\n",
         ] {
             let damaged = format!("{sound}{damage}");
-            assert_eq!(damaged_line(damaged.as_bytes()), Some((5, damage.as_bytes())), "{damage:?}");
+            assert_eq!(damaged_line(damaged.as_bytes(), true), Some((5, damage.as_bytes())), "{damage:?}");
         }
+        let again = format!("{sound}{id} refs/heads/z\n");
+        assert_eq!(damaged_line(again.as_bytes(), true).map(|(number, _)| number), Some(5), "out of order");
+        assert_eq!(damaged_line(again.as_bytes(), false), None, "git sorts it");
         let middle = sound.replacen("refs/heads/a\n", "refs/heads/a\nx\n", 1);
-        assert_eq!(damaged_line(middle.as_bytes()), Some((3, b"x\n".as_slice())));
+        assert_eq!(damaged_line(middle.as_bytes(), true), Some((3, b"x\n".as_slice())));
     }
 }

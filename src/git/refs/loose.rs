@@ -115,12 +115,11 @@ impl Repo {
                     continue;
                 }
                 match if by_link { read(top, name.as_bstr()) } else { read_plain(&file) } {
-                    Ok(None) if is_closed(&file) => {
-                        let flaw = RefFlaw::Unreadable("the directory cannot be read".to_owned());
-                        found.push((name.clone(), Err(DamagedRef { name, file, flaw })));
-                    }
                     // There is none if it was deleted or packed since the directory was read.
-                    Ok(None) => {}
+                    Ok(None) => found.extend(closed(&file).map(|error| {
+                        let flaw = RefFlaw::Unreadable(format!("the directory cannot be read: {error}"));
+                        (name.clone(), Err(DamagedRef { name, file, flaw }))
+                    })),
                     Ok(Some(target)) => found.push((name, Ok(target))),
                     Err(flaw) => found.push((name.clone(), Err(DamagedRef { name, file, flaw }))),
                 }
@@ -186,12 +185,13 @@ fn files_below(top: &Path) -> Vec<(PathBuf, bool)> {
     while let Some((directory, by_link)) = ahead.pop() {
         let entries = match std::fs::read_dir(&directory) {
             Ok(entries) => entries,
-            // It is reported as such.
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                found.push((directory, by_link));
+            Err(error) => {
+                // It is reported as such.
+                if !is_absence(&error) {
+                    found.push((directory, by_link));
+                }
                 continue;
             }
-            Err(_) => continue,
         };
         for entry in entries.flatten() {
             let path = entry.path();
@@ -210,9 +210,13 @@ fn files_below(top: &Path) -> Vec<(PathBuf, bool)> {
     found
 }
 
-/// Whether a directory may not be read by this user. git passes over the refs in it.
-fn is_closed(directory: &Path) -> bool {
-    std::fs::read_dir(directory).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+/// Why a directory cannot be read, as one of another user. git passes over the refs in it.
+fn closed(directory: &Path) -> Option<std::io::Error> {
+    std::fs::read_dir(directory).err().filter(|error| !is_absence(error))
+}
+
+fn is_absence(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
 /// Whether a link leads to a directory that it is in.

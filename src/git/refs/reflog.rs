@@ -16,6 +16,7 @@ use crate::contract::headlog::{self, Moved};
 use crate::contract::ids::CommitId;
 use crate::contract::layout::{HEADS, TRACKED};
 use crate::fsutil;
+use crate::git::process::call::ProcessError;
 use crate::git::refs::lock::is_of_a_race;
 use crate::git::repo::open::Repo;
 
@@ -30,9 +31,29 @@ pub(crate) fn of_head(git_dir: &Path) -> Vec<Moved> {
     of(git_dir, "HEAD".into())
 }
 
-/// The reflog of the ref `name` in the git directory `git_dir`.
+/// The reflog of the ref `name` in the git directory `git_dir`; empty if there is none or it cannot be read.
 pub(crate) fn of(git_dir: &Path, name: &BStr) -> Vec<Moved> {
-    headlog::read(&fsutil::read_plain(path(git_dir, name)).unwrap_or_default())
+    known(git_dir, name).unwrap_or_default()
+}
+
+/// The same for a log that is to be removed: commits may be in it alone.
+pub(crate) fn known(git_dir: &Path, name: &BStr) -> Result<Vec<Moved>, ProcessError> {
+    match read_if_there(&path(git_dir, name)) {
+        Ok(log) => Ok(headlog::read(&log)),
+        Err((what, why)) => Err(ProcessError::Unread { what, why }),
+    }
+}
+
+/// Reads a file; empty if none is there, or something else is in its place. Returns the file and the reason of a failure.
+pub(crate) fn read_if_there(file: &Path) -> Result<Vec<u8>, (String, String)> {
+    fsutil::read_plain(file).or_else(|error| match error.kind() {
+        ErrorKind::NotFound
+        | ErrorKind::NotADirectory
+        | ErrorKind::IsADirectory
+        // A pipe or the like.
+        | ErrorKind::InvalidInput => Ok(Vec::new()),
+        _ => Err((file.display().to_string(), error.to_string())),
+    })
 }
 
 fn path(git_dir: &Path, name: &BStr) -> PathBuf {
@@ -100,6 +121,18 @@ impl Repo {
         let newest =
             log.lines().filter_map(|line| CommitId::parse_hex(line.split(|byte| *byte == b' ').nth(1)?));
         newest.filter(|commit| self.commit(*commit).is_ok()).last()
+    }
+
+    /// Whether a ref that is nowhere has a reflog. Git removes the log of a ref that it deletes.
+    pub(crate) fn is_only_logged(&self, name: &BStr) -> bool {
+        path(self.common_dir(), name).is_file()
+            && matches!((self.loose_ref(name), self.read_ref(name)), (Ok(None), Ok(None)))
+    }
+
+    /// The commit that a ref was moved to last, by its reflog. It may not be here.
+    pub(crate) fn last_logged(&self, name: &BStr) -> Result<Option<CommitId>, ProcessError> {
+        let last = known(self.common_dir(), name)?.pop().map(|moved| moved.to);
+        Ok(last.filter(|commit| !commit.is_null()))
     }
 
     /// The newest commit that a checkout's HEAD was moved to, by its reflog.

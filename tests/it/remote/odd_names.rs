@@ -109,3 +109,25 @@ fn a_move_that_git_does_not_take_denies_no_other() {
     let states = names.map(|name| hub.state(&name));
     assert_eq!(states, ["review", "done", "done"], "{}", told(&output));
 }
+
+/// CONTRACT 5.15
+#[test]
+fn copies_of_a_remote_are_never_other_refs() {
+    let hub = hub(&[("review", "next done")]);
+    hub.ready("seed", "review");
+    let clone = clone(&hub);
+    clone.git(["config", "aynig.remote", "origin"]);
+    clone.git(["branch", "private"]);
+    let place = clone.path.join(".git/refs/aynig/remotes");
+    std::fs::create_dir_all(&place).expect("made");
+    std::os::unix::fs::symlink("../../heads", place.join("origin")).expect("a link");
+    for arguments in [["status"].as_slice(), &["run"], &["status", "seed"]] {
+        let output = clone.aynig(arguments.iter().copied());
+        let words = format!("`rm {}`", place.join("origin").display());
+        assert!(told(&output).contains(&words), "{arguments:?}: {}", told(&output));
+        assert_eq!(clone.head("private"), clone.head("main"), "{arguments:?}");
+    }
+    std::fs::remove_file(place.join("origin")).expect("removed");
+    clone.aynig_ok(["run"]);
+    assert_eq!(hub.state("seed"), "done");
+}
