@@ -11,7 +11,7 @@ use crate::flow::due::{Due, due, end_word};
 use crate::flow::substitution::fill;
 use crate::flow::verdict::{status, verdict};
 use crate::git::RefChange;
-use crate::ledger::{Ledger, LedgerError};
+use crate::ledger::{Ledger, LedgerError, Place};
 use crate::model::by::By;
 use crate::model::decide::{Command, EndedStep, Refusal as Rule, RunEdit, StepStart};
 use crate::model::ids::StepId;
@@ -20,7 +20,7 @@ use crate::model::run::{RunStatus, Verdict};
 use crate::model::state::State;
 use crate::model::step::{Opcode, Outcome, Step};
 use crate::model::trace::Halted;
-use crate::words::{error_chain, shortened};
+use crate::words::{error_chain, shell_quote, shortened};
 use crate::workspace::context::Context;
 use crate::workspace::refusal::{Refusal, Why};
 
@@ -98,6 +98,7 @@ impl Engine<'_> {
             Holder::Attempt(_) => driver.known()?,
             Holder::Person(head) => head,
         };
+        let mut lost = None;
         for _ in 0..TRIES {
             let again = conclusion.answers.map(|number| self.outdated(ledger, number)).transpose()?.flatten();
             let conclusion = again.as_ref().unwrap_or(conclusion);
@@ -148,9 +149,10 @@ impl Engine<'_> {
                     }
                     return Ok(next);
                 }
-                Err(LedgerError::Moved { .. } | LedgerError::Fenced { .. }) => match holder {
+                Err(error @ (LedgerError::Moved { .. } | LedgerError::Fenced { .. })) => match holder {
                     Holder::Attempt(_) => {
                         head = None;
+                        lost = Some(error);
                         ledger.refresh()?;
                     }
                     Holder::Person(_) => {
@@ -161,7 +163,28 @@ impl Engine<'_> {
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(Refusal::new(Why::Conflict, format!("{} moves all the time; nothing was changed", driver.branch)))
+        Err(self.moving(ledger, driver, lost))
+    }
+
+    /// Why an operation lost each race. A work branch that was removed from the remote, or set back there, stays so.
+    fn moving(&self, ledger: &Ledger<'_>, driver: &Driver<'_>, lost: Option<LedgerError>) -> Refusal {
+        let refusal = |what: &dyn std::fmt::Display| {
+            Refusal::new(Why::Conflict, format!("{what} moves all the time; nothing was changed"))
+        };
+        let Some(LedgerError::Moved { name }) = lost else { return refusal(&driver.branch) };
+        let (Place::Remote(remote), Ok(Some(last))) =
+            (ledger.place(), self.repo.read_ref(name.as_str().into()))
+        else {
+            return refusal(&name);
+        };
+        let there = self.repo.namespace().map(|names| names.there(name.as_str().into()));
+        let there = there.map_or_else(|_| name.clone(), |there| there.to_string());
+        let message =
+            format!("{remote} does not have {there} as last seen, at {}; nothing was changed", last.short());
+        Refusal::new(Why::Conflict, message).hint(format!(
+            "if it was removed there: `git push {} {last}:{there}` puts it back",
+            shell_quote(remote.as_str())
+        ))
     }
 
     /// Notes the new commit of a driver, and tells whoever is to hear of it.

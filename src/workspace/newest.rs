@@ -42,10 +42,14 @@ impl Workspaces<'_> {
         let known = self.known(context)?.and_then(|known| CommitId::parse_hex(&known.head_sha));
         let named =
             [published.map_err(|error| because(&error))?, known, CommitId::parse_hex(&context.head_sha)];
-        let here = named.into_iter().flatten().filter(|commit| self.repo.commit(*commit).is_ok());
-        let newest = here.reduce(|one, other| if self.repo.descends(other, one) { other } else { one });
-        newest.ok_or_else(|| {
-            let (handle, lost) = (context.handle(), context.head_sha.get(..10).unwrap_or_default());
+        let unread = named.iter().flatten().find(|commit| self.repo.commit(**commit).is_err());
+        let newest = named
+            .into_iter()
+            .flatten()
+            .reduce(|one, other| if self.repo.descends(other, one) { other } else { one });
+        // Any of them may be the newest.
+        newest.filter(|_| unread.is_none()).ok_or_else(|| {
+            let (handle, lost) = (context.handle(), unread.map(|lost| lost.short()).unwrap_or_default());
             let message = format!(
                 "worktree and branch of {handle} are gone, and {lost}, its newest commit, is not in this repository; \
                  nothing was changed"

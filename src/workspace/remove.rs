@@ -122,7 +122,7 @@ impl Workspaces<'_> {
     /// Why the steps of a flow still need a workspace. A new one would begin at the base, without the work.
     fn open_run(&self, context: &Context) -> Result<Option<String>, Refusal> {
         let Some((run, head)) = self.ledger_of(context)? else { return Ok(None) };
-        let Ok(tip) = Tip::read_run(self.repo, run, head) else { return Ok(None) };
+        let tip = Tip::read_run(self.repo, run, head)?;
         let run = tip.state.run;
         let is_open = run.kind == RunKind::Flow && !run.status.is_ended() && !tip.state.deleted;
         Ok(is_open.then(|| {
@@ -152,7 +152,8 @@ impl Workspaces<'_> {
                 let stored = self.repo.commit(tip.unwrap_or_else(|| context.base())).ok()?;
                 let error = self.repo.look_inside(worktree.as_ref()?, &stored).err()?;
                 Some(error_chain(&error))
-            });
+            })
+            .or_else(|| Some(error_chain(&self.repo.dropped_commits(&mark.branch, tip?).err()?)));
         let commits = match tip {
             Some(tip) => self.repo.commits_since(tip, context.base()).map_err(|error| because(&error))?.len(),
             None => 0,

@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::contract::ids::CommitId;
 use crate::git::Swap;
 use crate::git::objects::unread::Unread;
+use crate::words::shell_quote;
 
 use super::Workspaces;
 use super::context::State;
@@ -33,45 +34,64 @@ impl Workspaces<'_> {
         Ok(())
     }
 
-    /// Puts a branch that cannot be read, or that names no commit that is here, at the newest commit that is known.
+    /// Puts a branch whose file lost its value at the newest commit that is known. One that names a commit is never moved:
+    /// the commit may be back once what cannot be read now can be.
     fn mend_branch(&self, held: &mut Held) -> Result<(), Refusal> {
         let branch = held.context.branch();
         let name = branch.full_ref();
         let because = |error: &dyn std::error::Error| Refusal::because(&format!("mend {branch}"), error);
         self.repo.clear_odd_ref(name.as_slice().into()).map_err(|error| because(&error))?;
-        let (had, why) = match self.repo.branch_head(&branch) {
+        let is_gone = match self.repo.branch_head(&branch) {
+            Ok(Some(tip)) => {
+                return self.repo.commit(tip).map(drop).map_err(|error| self.out_of_reach(held, tip, &error));
+            }
+            // Its file was lost, or a line of `packed-refs`.
+            Ok(None) if self.repo.is_only_logged(name.as_slice().into()) => true,
             Ok(None) => return Ok(()),
-            Ok(Some(tip)) if self.repo.commit(tip).is_ok() => return Ok(()),
-            Ok(Some(tip)) => (Some(tip), format!("its branch named {tip}, a commit that is not here")),
             // Only damage of its own file: anything else goes away, and the branch is as it was.
             Err(error) => match self.repo.damage_of(name.as_slice().into()) {
-                Some(damaged) if damaged.is_lost() => (None, "its branch could not be read".to_owned()),
+                Some(damaged) if damaged.is_lost() => false,
                 _ => return Err(because(&error)),
             },
         };
+        let logged = self.repo.last_logged(name.as_slice().into()).map_err(|error| because(&error))?;
         let mut newest = self.newest_known(held);
-        let logged = self.repo.newest_logged(name.as_slice().into());
-        if let Some(logged) = logged.filter(|logged| self.repo.descends(*logged, newest)) {
-            newest = logged;
+        if let Some(logged) = logged {
+            self.repo.commit(logged).map_err(|error| self.out_of_reach(held, logged, &error))?;
+            if self.repo.descends(logged, newest) {
+                newest = logged;
+            }
         }
         if self.repo.commit(newest).is_err() {
             return Ok(());
         }
-        let log = "aynig: mended";
-        match had {
-            Some(tip) => match self.repo.swap(name.as_slice().into(), Some(tip), newest, log) {
-                Ok(Swap::Won) => {}
-                Ok(Swap::Lost { .. }) => return Ok(()),
-                Err(error) => return Err(because(&error)),
-            },
-            None => match self.repo.overwrite_ref(name.as_slice().into(), newest, log) {
-                Ok(true) => {}
-                Ok(false) => return Ok(()),
-                Err(error) => return Err(because(&error)),
-            },
+        let (name, log) = (name.as_slice().into(), "aynig: mended");
+        let is_mended = if is_gone {
+            self.repo.swap(name, None, newest, log).map(|swapped| swapped == Swap::Won)
+        } else {
+            self.repo.overwrite_ref(name, newest, log)
+        };
+        if is_mended.map_err(|error| because(&error))? {
+            let was = if is_gone { "was gone, but its log was not" } else { "could not be read" };
+            held.mended.push(format!("its branch {was}; it is at {} again", newest.short()));
         }
-        held.mended.push(format!("{why}; it is at {} again", newest.short()));
         Ok(())
+    }
+
+    /// Refuses a change while the newest commit of the branch cannot be read.
+    fn out_of_reach(&self, held: &Held, tip: CommitId, error: &dyn std::error::Error) -> Refusal {
+        let (handle, name) = (held.context.handle(), held.context.branch().full_ref());
+        let trying = format!("read the newest commit of {handle}");
+        let older = self.newest_known(held);
+        let refusal = Refusal::because(&trying, error)
+            .hint("`git fetch --all` brings it if a remote has it; `git fsck` names what is damaged");
+        if older == tip || self.repo.commit(older).is_err() {
+            return refusal;
+        }
+        refusal.hint(format!(
+            "if it is lost: `git update-ref {} {older}`, then again",
+            shell_quote(name.to_string())
+        ))
     }
 
     /// The newest commit of the work that the worktree or the context names, and that is here.

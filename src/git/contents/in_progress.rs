@@ -2,16 +2,18 @@
 //! rebase (MERGE_HEAD, autostash, …), of the worktree's own refs, and those only its reflog names.
 //! They would be lost with it.
 //!
-//! Invariant: only reads, and names no commit that a branch contains. `rescue` saves the commits
-//! (CONTRACT 9.5).
+//! Invariants: only reads, and names no commit that a branch contains. What cannot be read is an error, since the caller
+//! removes what names it. `rescue` saves the commits (CONTRACT 9.5).
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+
+use bstr::ByteSlice;
 
 use crate::contract::headlog;
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::layout::{ARCHIVE, BRANCHES, FETCHED, HEADS, RESCUES, TAGS, TRACKED};
-use crate::fsutil;
 use crate::git::process::call::ProcessError;
 use crate::git::refs::reflog;
 use crate::git::repo::open::Repo;
@@ -89,8 +91,8 @@ impl Repo {
     /// Whether there may be any such commit. Cheap: checks a few files.
     pub(crate) fn may_have_in_progress(&self, git_dir: &Path) -> bool {
         FILES.iter().any(|(name, _)| git_dir.join(name).symlink_metadata().is_ok())
-            || !own_refs(git_dir.join("refs")).is_empty()
-            || !headlog::left(&reflog::of_head(git_dir)).is_empty()
+            || own_refs(git_dir.join("refs")).map_or(true, |refs| !refs.is_empty())
+            || reflog::known(git_dir, "HEAD".into()).map_or(true, |log| !headlog::left(&log).is_empty())
     }
 
     /// Whether the private git directory refers to commits that no ref contains.
@@ -109,13 +111,15 @@ impl Repo {
     pub(crate) fn commits_in_progress(&self, worktree: &Worktree) -> Result<Vec<InProgress>, ProcessError> {
         let git_dir = worktree.git_dir.as_path();
         let named = FILES.iter().map(|(name, what)| (git_dir.join(name), (*what).to_owned()));
-        let refs = own_refs(git_dir.join("refs")).into_iter().map(|path| {
+        let refs = own_refs(git_dir.join("refs"))?.into_iter().map(|path| {
             let name = path.strip_prefix(git_dir).unwrap_or(&path).display().to_string();
             (path, format!("{name} of the worktree"))
         });
         let mut found: Vec<InProgress> = Vec::new();
         for (file, what) in named.chain(refs) {
-            let text = fsutil::read_plain_text(&file).unwrap_or_default();
+            let text =
+                reflog::read_if_there(&file).map_err(|(what, why)| ProcessError::Unread { what, why })?;
+            let text = text.to_str_lossy();
             // An octopus merge names several commits; a tag is peeled to its commit.
             let ids = text.lines().map(str::trim).filter(|id| CommitId::parse_hex(id.as_bytes()).is_some());
             for commit in ids.filter_map(|id| self.parse_commit(id)) {
@@ -136,14 +140,16 @@ impl Repo {
     /// Commits that were made in the worktree and left, and that only its HEAD's reflog names. A
     /// commit whose contents HEAD has was only rewritten, and is left out.
     fn left_commits(&self, worktree: &Worktree) -> Result<Vec<CommitId>, ProcessError> {
-        let log = reflog::of_head(&worktree.git_dir);
+        let log = reflog::known(&worktree.git_dir, "HEAD".into())?;
         let Some(last) = log.last().map(|moved| moved.to) else { return Ok(Vec::new()) };
-        let branch_log = reflog::of(self.common_dir(), worktree.mark.branch.full_ref().as_ref());
+        let branch_log = reflog::known(self.common_dir(), worktree.mark.branch.full_ref().as_ref())?;
         let mut found = Vec::new();
         for commit in headlog::left(&log) {
             let is_logged = branch_log.iter().any(|moved| moved.from == commit || moved.to == commit);
+            if !is_logged {
+                self.check_logged(commit, "HEAD of the worktree")?;
+            }
             if !is_logged
-                && self.commit(commit).is_ok()
                 && !matches!(self.landed(commit, last), Ok(Some(_)))
                 && self.held_below(commit, &NAMED)?.is_none()
             {
@@ -153,20 +159,33 @@ impl Repo {
         Ok(found)
     }
 
+    /// Checks that a commit of a reflog can be read. If the log goes, nothing names it any more.
+    fn check_logged(&self, commit: CommitId, log: &str) -> Result<(), ProcessError> {
+        self.commit(commit).map(drop).map_err(|error| ProcessError::Unread {
+            what: format!("commit {commit}, which the reflog of {log} names,"),
+            why: format!(
+                "{error}; `git fsck` names what is damaged; if it is lost, `git reflog expire --expire=all` takes it out of the log"
+            ),
+        })
+    }
+
     /// Commits that only the reflog of a branch names, the newest first; a later one may contain
     /// others. A commit whose contents `tip` has was only rewritten, and is left out.
-    pub(super) fn dropped_commits(
+    pub(crate) fn dropped_commits(
         &self,
         branch: &BranchName,
         tip: CommitId,
     ) -> Result<Vec<CommitId>, ProcessError> {
-        let log = reflog::of(self.common_dir(), branch.full_ref().as_ref());
+        let name = branch.full_ref();
+        let log = reflog::known(self.common_dir(), name.as_ref())?;
         let (mut seen, mut found) = (BTreeSet::from([tip]), Vec::new());
         for commit in log.iter().rev().flat_map(|moved| [moved.to, moved.from]) {
             let is_held = |by: &CommitId| self.descends(*by, commit);
-            if seen.insert(commit)
-                && self.commit(commit).is_ok()
-                && !is_held(&tip)
+            if commit.is_null() || !seen.insert(commit) {
+                continue;
+            }
+            self.check_logged(commit, &name.to_string())?;
+            if !is_held(&tip)
                 && !found.iter().any(is_held)
                 && !matches!(self.landed(commit, tip), Ok(Some(_)))
                 && self.held_below(commit, &[HEADS, TRACKED, FETCHED, TAGS, ARCHIVE, RESCUES])?.is_none()
@@ -179,10 +198,20 @@ impl Repo {
 }
 
 /// All files below a directory of refs.
-fn own_refs(directory: PathBuf) -> Vec<PathBuf> {
+fn own_refs(directory: PathBuf) -> Result<Vec<PathBuf>, ProcessError> {
     let (mut ahead, mut found) = (vec![directory], Vec::new());
     while let Some(next) = ahead.pop() {
-        for entry in std::fs::read_dir(next).into_iter().flatten().flatten() {
+        let entries = match std::fs::read_dir(&next) {
+            Ok(entries) => entries,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => continue,
+            Err(error) => {
+                return Err(ProcessError::Unread {
+                    what: next.display().to_string(),
+                    why: error.to_string(),
+                });
+            }
+        };
+        for entry in entries.flatten() {
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => ahead.push(entry.path()),
                 Ok(kind) if kind.is_file() => found.push(entry.path()),
@@ -191,5 +220,5 @@ fn own_refs(directory: PathBuf) -> Vec<PathBuf> {
         }
     }
     found.sort();
-    found
+    Ok(found)
 }

@@ -5,13 +5,20 @@
 
 use std::fmt::{Display, Formatter};
 use std::fs::File;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use crate::clock;
 use crate::git::repo::open::Repo;
 
-/// The bytes that a pack begins with (gitformat-pack).
+/// The bytes that a pack and its index begin with (gitformat-pack). An index of version 1 begins with its table.
 const PACK: &[u8; 4] = b"PACK";
+const INDEX: &[u8; 4] = b"\xfftOc";
+
+/// How often the index of a new pack is looked for, and how long to wait before: git writes it last.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// A pack, its index or a directory of objects that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,48 +55,83 @@ impl Repo {
             }
         };
         let all = std::iter::once(store.path().to_owned()).chain(alternates);
-        all.into_iter().find_map(|directory| unread_in(&directory).err())
+        let length = self.gix.object_hash().len_in_bytes();
+        all.into_iter().find_map(|directory| unread_in(&directory, length).err())
     }
 }
 
-/// Looks at a directory of objects.
-fn unread_in(directory: &Path) -> Result<(), Unread> {
-    std::fs::read_dir(directory)
-        .map_err(|error| Unread { path: directory.to_owned(), why: error.to_string() })?;
+/// Looks at a directory of objects, whose ids have `length` bytes.
+fn unread_in(directory: &Path, length: usize) -> Result<(), Unread> {
+    let unread = |path: &Path, error: io::Error| Unread { path: path.to_owned(), why: error.to_string() };
+    let listed = |path: &Path| std::fs::read_dir(path).map_err(|error| unread(path, error));
+    drop(listed(directory)?);
     let packs = directory.join("pack");
-    let entries = match std::fs::read_dir(&packs) {
-        Ok(entries) => entries,
-        Err(error) => return unread(&packs, Err(error)),
-    };
-    for path in entries.flatten().map(|entry| entry.path()) {
-        let extension = path.extension().and_then(|extension| extension.to_str());
-        match extension {
-            Some("pack") => unread(&path, begins_with_its_mark(&path))?,
-            Some("idx") => unread(&path, has_content(&path))?,
-            _ => {}
-        }
+    if packs.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+        return Ok(());
+    }
+    for path in listed(&packs)?.flatten().map(|entry| entry.path()) {
+        let checked = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("pack") => check_pack(&path, length),
+            Some("idx") => check_index(&path),
+            _ => Ok(()),
+        };
+        checked.map_err(|error| unread(&path, error))?;
     }
     Ok(())
 }
 
-/// A failure to read; none if nothing is there, since `git gc` removes packs.
-fn unread(path: &Path, done: io::Result<()>) -> Result<(), Unread> {
-    match done {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(Unread { path: path.to_owned(), why: error.to_string() })
+/// Checks the begin of a pack, and that it ends as its index says.
+fn check_pack(pack: &Path, length: usize) -> io::Result<()> {
+    let Some(mut file) = opened(pack)? else { return Ok(()) };
+    if part(&mut file, SeekFrom::Start(0), PACK.len())? != PACK {
+        return Err(io::Error::other("it is no pack"));
+    }
+    let index = pack.with_extension("idx");
+    let mut found = opened(&index)?;
+    for _ in 1..TRIES {
+        if found.is_some() || !pack.exists() {
+            break;
         }
-        _ => Ok(()),
+        clock::pause(PAUSE);
+        found = opened(&index)?;
+    }
+    let Some(mut index) = found else {
+        return if pack.exists() { Err(io::Error::other("its index is missing")) } else { Ok(()) };
+    };
+    // An index ends with the digest of the pack, and its own.
+    let from_end = |count: usize| SeekFrom::End(-i64::try_from(count * length).unwrap_or(i64::MAX));
+    if part(&mut file, from_end(1), length)? == part(&mut index, from_end(2), length)? {
+        Ok(())
+    } else {
+        Err(io::Error::other("it does not end as its index says"))
     }
 }
 
-fn begins_with_its_mark(path: &Path) -> io::Result<()> {
-    let mut begin = [0; PACK.len()];
-    File::open(path)?.read_exact(&mut begin)?;
-    if begin == *PACK { Ok(()) } else { Err(io::Error::other("it is no pack")) }
+fn check_index(index: &Path) -> io::Result<()> {
+    let Some(mut file) = opened(index)? else { return Ok(()) };
+    let table = part(&mut file, SeekFrom::Start(0), 1024)?;
+    // In version 1 the last entry of the table is the number of objects.
+    if table.starts_with(INDEX) || (table[0] == 0 && table[1020..] != [0; 4]) {
+        Ok(())
+    } else {
+        Err(io::Error::other("it is no index of a pack"))
+    }
 }
 
-fn has_content(path: &Path) -> io::Result<()> {
-    File::open(path)?.read_exact(&mut [0])
+/// Opens a file; `None` if it is gone, since `git gc` removes packs.
+fn opened(path: &Path) -> io::Result<Option<File>> {
+    match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn part(file: &mut File, from: SeekFrom, length: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    file.seek(from)?;
+    file.read_exact(&mut bytes)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -100,33 +142,53 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_named() {
         let scratch = tempfile::tempdir().expect("a directory");
-        let place = |name: &str| scratch.path().join(name);
-        assert_eq!(unread_in(scratch.path()), Ok(()), "without packs");
-        assert!(unread_in(&place("none")).is_err(), "a missing directory");
-        std::fs::create_dir(place("pack")).expect("made");
-        for (name, content) in
-            [("a.pack", "PACK\0\0\0\x02"), ("a.idx", "x"), ("tmp_pack_x", ""), ("a.rev", "")]
-        {
-            fsutil::replace(&place("pack").join(name), content.as_bytes()).expect("written");
+        let looked = || unread_in(scratch.path(), 20).map_err(|unread| unread.path);
+        let place = |name: &str| scratch.path().join("pack").join(name);
+        assert_eq!(looked(), Ok(()), "without packs");
+        let none = scratch.path().join("none");
+        assert_eq!(unread_in(&none, 20).map_err(|unread| unread.path), Err(none.clone()));
+        std::os::unix::fs::symlink("nowhere", scratch.path().join("pack")).expect("linked");
+        assert_eq!(looked(), Err(scratch.path().join("pack")));
+        std::fs::remove_file(scratch.path().join("pack")).expect("removed");
+
+        std::fs::create_dir(scratch.path().join("pack")).expect("made");
+        let put = |name: &str, content: &[u8]| fsutil::replace(&place(name), content).expect("written");
+        let digest: Vec<u8> = (1..=20).collect();
+        let pack = [&b"PACK\0\0\0\x02"[..], &digest].concat();
+        let index = [&INDEX[..], &[0; 1100], &digest, &[7; 20]].concat();
+        let old = [&[0; 1020][..], &[0, 0, 0, 1], &[3; 24], &digest, &[7; 20]].concat();
+        for (name, content) in [
+            ("a.pack", &pack),
+            ("a.idx", &index),
+            ("b.pack", &pack),
+            ("b.idx", &old),
+            ("tmp_pack_x", &vec![]),
+            ("a.rev", &vec![]),
+        ] {
+            put(name, content);
         }
-        assert_eq!(unread_in(scratch.path()), Ok(()));
-        std::os::unix::fs::symlink("nowhere", place("pack/gone.pack")).expect("linked");
-        assert_eq!(unread_in(scratch.path()), Ok(()), "one that was removed");
-        for (name, content) in [("b.pack", ""), ("b.pack", "PAC"), ("b.pack", "text"), ("b.idx", "")] {
-            let file = place("pack").join(name);
-            fsutil::replace(&file, content.as_bytes()).expect("written");
-            assert_eq!(
-                unread_in(scratch.path()).map_err(|unread| unread.path),
-                Err(file.clone()),
-                "{content:?}"
-            );
-            std::fs::remove_file(&file).expect("removed");
+        std::os::unix::fs::symlink("nowhere", place("gone.pack")).expect("linked");
+        assert_eq!(looked(), Ok(()), "one that was removed is none");
+        let (cut, zeros) = (&pack[..pack.len() - 1], vec![0; index.len()]);
+        for (name, content) in [
+            ("a.pack", cut),
+            ("a.pack", b"".as_slice()),
+            ("a.pack", b"text"),
+            ("a.idx", &index[..900]),
+            ("a.idx", &zeros),
+        ] {
+            let before = std::fs::read(place(name)).expect("a file");
+            put(name, content);
+            let named = looked().expect_err("a fault");
+            assert!(named == place("a.pack") || named == place("a.idx"), "{named:?}");
+            put(name, &before);
         }
         for name in ["c.pack", "c.idx"] {
-            let directory = place("pack").join(name);
-            std::fs::create_dir(&directory).expect("made");
-            assert_eq!(unread_in(scratch.path()).map_err(|unread| unread.path), Err(directory.clone()));
-            std::fs::remove_dir(&directory).expect("removed");
+            std::fs::create_dir(place(name)).expect("made");
+            assert_eq!(looked(), Err(place(name)));
+            std::fs::remove_dir(place(name)).expect("removed");
         }
+        put("d.pack", &pack);
+        assert_eq!(looked(), Err(place("d.pack")), "without an index");
     }
 }

@@ -85,3 +85,26 @@ fn a_base_that_the_hub_lacks_too_is_named_with_the_command_that_brings_it() {
     second.aynig_ok(["flow", "approve", &run.slug]);
     assert_eq!(shown(second, &run)["status"], "running");
 }
+
+/// CONTRACT 20.24
+#[test]
+fn a_work_branch_that_the_hub_lost_is_named_with_the_command_that_brings_it() {
+    let field = Field::new(APPENDS);
+    let first = &field.hosts[0];
+    let run = start(first, &flow("one", TWO));
+    first.aynig_ok(["run"]);
+    let hub = field.hub.beside("hub.git");
+    let work = format!("refs/aynig/work/{}/flow", run.id);
+    field.hub.git(["--git-dir", hub.to_str().expect("UTF-8"), "update-ref", "-d", &work]);
+    let words = told(&first.aynig(["run", "--drain"]));
+    let line = words
+        .split('`')
+        .find(|part| part.starts_with("git push origin "))
+        .unwrap_or_else(|| panic!("{words}"));
+    assert!(line.ends_with(&work), "{words}");
+    first.git(line.split(' ').skip(1));
+    first.aynig_ok(["flow", "resume", &run.slug]);
+    first.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(first, &run), ["one completed two", "two error", "two completed ask", "ask"]);
+    field.assert_same(&run);
+}

@@ -314,9 +314,76 @@ fn what_cannot_be_read_is_not_lost() {
     fs::rename(&away, &pack).expect("moved");
     repo.workspace_ok(["snapshot", &made.slug]);
     assert_eq!(branch().trim(), newer);
-    // One that is gone is lost, and the newest commit that is here takes its place.
-    fs::remove_file(&pack).expect("removed");
+    // Only a person knows that one is lost. An index without its pack, and no other place, is named by no file.
     fs::remove_file(pack.with_extension("idx")).expect("removed");
-    let mended = repo.workspace_ok(["snapshot", &made.slug]);
-    assert!(err(&mended).contains(&format!("it is at {} again", &tip[..10])), "{}", err(&mended));
+    let no_index = format!("{} cannot be read (its index is missing)", pack.display());
+    assert_refused(&repo.workspace(["snapshot", &made.slug]), 3, &[&no_index]);
+    fs::remove_file(&pack).expect("removed");
+    for arguments in
+        [["snapshot", &made.slug].as_slice(), &["rollback", &made.slug], &["remove", "--apply", &made.slug]]
+    {
+        let refused = repo.ask(&[&["workspace"], arguments].concat());
+        assert_refused(&refused, 3, &["could not read the newest commit", &newer, "git fetch --all"]);
+        assert_eq!(branch().trim(), newer, "{arguments:?}");
+    }
+    let next = format!("git update-ref {name} {tip}");
+    assert_refused(&repo.workspace(["snapshot", &made.slug]), 3, &["if it is lost", &next]);
+    repo.git(["update-ref", &name, &tip]);
+    assert!(out(&repo.workspace_ok(["snapshot", &made.slug])).contains("nothing to commit"));
+}
+
+/// CONTRACT 15.9
+#[test]
+fn a_branch_goes_only_with_a_log_that_can_be_read() {
+    let (repo, made, _) = field();
+    repo.git(["config", "core.logAllRefUpdates", "true"]);
+    made.sh(
+        &repo,
+        "git config user.name A; git config user.email a@b; echo a >own; git add own; git commit -qm first",
+    );
+    let first = repo.head(&made.branch);
+    made.sh(&repo, "echo b >own; git commit -qam other --amend");
+    let log = repo.path.join(".git/logs/refs/heads").join(&made.branch);
+    let remove = ["remove", "--apply", &made.slug];
+    let text = fs::read(&log).expect("a log");
+    fs::remove_file(&log).expect("removed");
+    std::os::unix::fs::symlink(&log, &log).expect("a link");
+    assert_refused(
+        &repo.workspace(remove),
+        1,
+        &[&format!("{} cannot be read", log.display()), "nothing was removed"],
+    );
+    fs::remove_file(&log).expect("removed");
+    fs::write(&log, text).expect("written");
+    // Neither does it go with a commit that cannot be read now.
+    let object = repo.path.join(".git/objects").join(&first[..2]).join(&first[2..]);
+    let away = repo.path.join(".git/away");
+    fs::rename(&object, &away).expect("moved");
+    assert_refused(
+        &repo.workspace(remove),
+        1,
+        &[&first, "git reflog expire --expire=all", "nothing was removed"],
+    );
+    fs::rename(&away, &object).expect("moved");
+    repo.workspace_ok(remove);
+    assert_ne!(repo.git(["for-each-ref", "--contains", &first]), "");
+}
+
+/// CONTRACT 15.6
+#[test]
+fn a_branch_whose_log_is_there_was_not_deleted() {
+    let (repo, made, _) = field();
+    repo.git(["config", "core.logAllRefUpdates", "true"]);
+    let tree = format!("{}^{{tree}}", made.branch);
+    let newer = repo.git(["commit-tree", "-p", &made.branch, "-m", "newer", &tree]);
+    repo.git(["update-ref", "-m", "newer", &format!("refs/heads/{}", made.branch), &newer]);
+    repo.git(["pack-refs", "--all"]);
+    let packed = repo.path.join(".git/packed-refs");
+    let text = fs::read_to_string(&packed).expect("a file");
+    let without: String =
+        text.lines().filter(|line| !line.ends_with(&made.branch)).map(|line| format!("{line}\n")).collect();
+    fs::write(&packed, without).expect("written");
+    let mended = err(&repo.workspace_ok(["snapshot", &made.slug]));
+    assert!(mended.contains(&format!("its log was not; it is at {} again", &newer[..10])), "{mended}");
+    assert_eq!(repo.git(["merge-base", "--is-ancestor", &newer, &made.branch]), "");
 }
