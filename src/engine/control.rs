@@ -109,7 +109,7 @@ impl Engine<'_> {
                     return Err(under_way(&ledger, &lease));
                 }
                 (Some(lease), None) if status == RunStatus::Running => {
-                    let said = vec![holder_words(&ledger, &lease)];
+                    let said = vec![self.holder_words(&ledger, &lease)];
                     return Ok(Granted { status, is_leased: true, next: None, said });
                 }
                 (Some(_), Some(_)) => {
@@ -286,7 +286,7 @@ impl Engine<'_> {
                 ledger.operate(&op, &conclusion.commands, &[]).map_err(Refusal::from)?;
                 // An attempt that ends now may not have heard of it.
                 if driver.ask()? == head {
-                    let said = is_over(&lease).then(|| holder_words(ledger, &lease));
+                    let said = is_over(&lease).then(|| self.holder_words(ledger, &lease));
                     return Ok(Granted { said: said.into_iter().collect(), ..granted(ledger, true, None) });
                 }
                 continue;
@@ -472,14 +472,27 @@ fn is_over(lease: &Lease) -> bool {
     matches!(lease.liveness(clock::wall_seconds()), Liveness::Expired { .. })
 }
 
-/// The holder of a live step, for a request that does not move the driver.
-fn holder_words(ledger: &Ledger<'_>, lease: &Lease) -> String {
-    let run = &ledger.tip().state.run;
-    let (slug, word, runner) = (&run.slug, run.status.word(), lease.runner.to_str_lossy());
-    if is_over(lease) {
-        format!("run {slug} is {word}; {runner} is gone, and the next `aynig run` takes its step over")
-    } else {
-        format!("run {slug} is {word}, and {runner} carries out a step of it; nothing was changed")
+impl Engine<'_> {
+    /// The holder of a live step, for a request that does not move the driver.
+    fn holder_words(&self, ledger: &Ledger<'_>, lease: &Lease) -> String {
+        let run = &ledger.tip().state.run;
+        let (slug, word, runner) = (&run.slug, run.status.word(), lease.runner.to_str_lossy());
+        if is_over(lease) {
+            format!("run {slug} is {word}; {runner} is gone, and the next `aynig run` takes its step over")
+        } else if let Some(gone) = self.left_words(lease) {
+            format!("run {slug} is {word}; {gone}; nothing was changed")
+        } else {
+            format!("run {slug} is {word}, and {runner} carries out a step of it; nothing was changed")
+        }
+    }
+
+    /// The words about a live lease whose runner on this host is known to be gone.
+    pub(super) fn left_words(&self, lease: &Lease) -> Option<String> {
+        let end = clock::format_utc(lease.expires_at());
+        let is_left = lease.attempt().is_some_and(|attempt| self.repo.is_left_behind(attempt));
+        is_left.then(|| {
+            format!("its runner on this host is gone; the lease ends at {end}, then `aynig run` takes over")
+        })
     }
 }
 

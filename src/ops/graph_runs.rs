@@ -1,10 +1,12 @@
 //! A person changes or deletes a whole graph.
 
 use crate::engine::Engine;
+use crate::ledger::Place;
 use crate::ledger::archive::archived_ref;
 use crate::model::decide::{Command, Decided, RunEdit};
 use crate::model::ids::RunId;
 use crate::model::run::{GlobalMode, Mode, Run, RunStatus};
+use crate::words::shell_quote;
 
 use super::error::Error;
 use super::graphs::operate;
@@ -52,6 +54,8 @@ pub struct Deleted {
     pub run: Run,
     /// The ref.
     pub archive: String,
+    /// The command that shows the archived work of its nodes. If a remote decides the run, they are there.
+    pub shows_work: String,
 }
 
 /// Deletes a run, and its workspaces on this host.
@@ -59,5 +63,13 @@ pub fn delete(engine: &Engine<'_>, run: RunId) -> Result<Deleted, Error> {
     persons_only("deleting a run")?;
     let mut ledger = engine.graph(run)?;
     engine.delete_graph(&mut ledger, &engine.workspaces.options.by)?;
-    Ok(Deleted { run: ledger.tip().state.run.clone(), archive: archived_ref(run) })
+    let archive = archived_ref(run);
+    let all = archive.rsplit_once('/').map_or(archive.as_str(), |(place, _)| place);
+    let mut shows_work = format!("git for-each-ref {all}/");
+    if let Place::Remote(remote) = ledger.place() {
+        let there = engine.repo.namespace().unwrap_or_default().there(all.into());
+        let copies = shell_quote(format!("{there}/*:{all}/*"));
+        shows_work = format!("git fetch {} {copies} && {shows_work}", shell_quote(remote.as_str()));
+    }
+    Ok(Deleted { run: ledger.tip().state.run.clone(), archive, shows_work })
 }

@@ -235,7 +235,7 @@ pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Lan
             let workspace = run.map(|(_, handle)| handle);
             return Ok(Landing::Conflicts { into, paths, worktree, workspace });
         }
-        Err(error) => return Err(unmerged(&from.name, &into, &error)),
+        Err(error) => return Err(unmerged(repo, &from.name, &into, &error)),
     };
     for side in [&from, &onto] {
         side.check_signed(repo, request.accept_unsigned)?;
@@ -347,7 +347,7 @@ fn option(authority: &Authority) -> String {
     authority.source().map(|remote| format!(" --remote {}", shell_quote(remote.as_str()))).unwrap_or_default()
 }
 
-fn unmerged(branch: &BranchName, into: &BranchName, error: &MergeError) -> Error {
+fn unmerged(repo: &Repo, branch: &BranchName, into: &BranchName, error: &MergeError) -> Error {
     let message = format!("{branch} could not be merged into {into}: {}", error_chain(error));
     let by_hand = |merge: &str| {
         format!(
@@ -357,6 +357,10 @@ fn unmerged(branch: &BranchName, into: &BranchName, error: &MergeError) -> Error
         )
     };
     match error {
+        MergeError::Unrelated if repo.is_shallow() => {
+            Error::setup(format!("{message} that this clone has, since it is shallow"))
+                .hint("`git fetch --unshallow` brings the others")
+        }
         MergeError::Unrelated => Error::failed(message)
             .hint(by_hand("--allow-unrelated-histories"))
             .hint("or name another with `--into BRANCH`"),

@@ -1,6 +1,6 @@
 //! Providers for front ends: what is configured here, what is found, and what works.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -135,7 +135,7 @@ fn found(repo: &Repo, name: ProviderName, stop: &Stop) -> Option<Found> {
 }
 
 /// Lets a provider do one small turn in an empty directory, in which it may write nothing.
-pub fn check(provider: &Provider, stop: &Stop, watchdog: &Watchdog) -> Result<Ended, Error> {
+pub fn check(provider: &Provider, program: &Path, stop: &Stop, watchdog: &Watchdog) -> Result<Ended, Error> {
     let because = |error: std::io::Error| Error::because("make a directory for the check", &error);
     let place = tempfile::Builder::new().prefix("aynig-check-").tempdir().map_err(because)?;
     let (directory, evidence) = (place.path().join("tree"), place.path().join("evidence"));
@@ -157,7 +157,8 @@ pub fn check(provider: &Provider, stop: &Stop, watchdog: &Watchdog) -> Result<En
         listener: None,
         wall: Some(LONGEST),
         idle: (provider.kind == provider::Kind::Jsonl).then_some(SILENT),
-        environment: &[],
+        // A program of the provider may call it, as in a turn.
+        environment: &[("AYNIG_BIN".into(), program.into())],
         ids: Ids { run: "check", node: "check", turn: &turn },
         evidence: &evidence,
         changed: &|| false,

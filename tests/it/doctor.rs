@@ -560,3 +560,11 @@ fn nothing_is_written_where_no_remote_decides() {
         assert_eq!(contents(&repo), before, "signs: {signs}");
     }
 }
+
+#[test]
+fn a_place_for_worktrees_that_cannot_be_used_is_named() {
+    let repo = healthy();
+    repo.write(".git/info/exclude", "/.worktrees\n");
+    repo.write(".worktrees", "");
+    told(&repo.doctor(3), "worktrees", "error", ".worktrees is not a directory", "aynig.worktree");
+}

@@ -31,3 +31,36 @@ fn the_same_change_at_another_place_of_a_file_is_other_work() {
     assert!(hints.contains("git branch -D last"), "{hints}");
     assert!(!hints.contains("git branch -D first"), "{hints}");
 }
+
+/// CONTRACT 21.7
+#[test]
+fn a_shallow_clone_lands_what_it_has_in_common() {
+    let hub = Repo::with_commands(&[("build", "true")]);
+    hub.git(["checkout", "-q", "-b", "task"]);
+    hub.write("made", "x");
+    hub.commit_all("work\n\ndwp-state: done");
+    hub.git(["checkout", "-q", "main"]);
+    hub.write("other", "y");
+    hub.commit_all("other");
+    let clone = hub.beside("clone");
+    let place = clone.to_str().expect("UTF-8");
+    hub.git([
+        "clone",
+        "-q",
+        "--depth=1",
+        "--no-single-branch",
+        &format!("file://{}", hub.path.display()),
+        place,
+    ]);
+    let run = |arguments: &[&str]| {
+        let mut command = hub.aynig_command();
+        command.current_dir(&clone).args(arguments).output().expect("aynig runs")
+    };
+    hub.git(["-C", place, "branch", "-q", "task", "origin/task"]);
+    let refused = run(&["land", "task"]);
+    assert_refused(&refused, 3, &["since it is shallow", "git fetch --unshallow"]);
+    assert!(!err(&refused).contains("unrelated"), "{}", err(&refused));
+    hub.git(["-C", place, "fetch", "-q", "--unshallow"]);
+    let landed = run(&["land", "task"]);
+    assert!(landed.status.success(), "{}", err(&landed));
+}

@@ -70,7 +70,7 @@ fn runs_are_listed_and_found_by_slug_prefix_and_id() {
             assert_refused(&repo.aynig(["orch", verb, name]), 1, &words);
         }
     }
-    assert_refused(&Repo::new().aynig(["orch", "show", "x"]), 1, &["this repository has no runs"]);
+    assert_refused(&Repo::new().aynig(["orch", "show", "x"]), 1, &["no run is known here"]);
 }
 
 #[test]

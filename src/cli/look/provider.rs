@@ -135,7 +135,9 @@ fn examine(app: &App, options: &ProviderCheck) -> Result<Exit, Error> {
     let mut results = Vec::new();
     for found in &all {
         let ended = match (&found.provider, &found.program) {
-            (Some(provider), Some(_)) if stop.cause().is_none() => Some(check(provider, &stop, &watchdog)?),
+            (Some(provider), Some(_)) if stop.cause().is_none() => {
+                Some(check(provider, &app.process.program, &stop, &watchdog)?)
+            }
             _ => None,
         };
         if !options.json {

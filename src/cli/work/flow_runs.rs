@@ -285,7 +285,19 @@ fn answer(app: &App, repo: &Repo, options: &FlowAnswer, approves: bool) -> Resul
     let (comment, about) = (options.comment.as_deref(), options.about.as_deref());
     let reply = Reply { approves, comment, about, asked: None };
     let granted = flows::answer_gate(&opened(app, repo)?, &authority(repo, None)?, run, reply)?;
+    unnamed(repo);
     granted_words(app, repo, &before, &granted, (options.run.json, options.wait))
+}
+
+/// Warns that the log names nobody for an answer.
+pub(super) fn unnamed(repo: &Repo) {
+    if !repo.has_identity() {
+        warn(&format!(
+            "git does not know who you are, so the answer is by aynig@{}; `git config user.name NAME && git config user.email \
+             ADDRESS` names you",
+            repo.runner_id()
+        ));
+    }
 }
 
 fn granted_words(

@@ -6,7 +6,7 @@ use bstr::BString;
 use crate::clock;
 use crate::contract::ids::CommitId;
 use crate::contract::layout::ARCHIVE;
-use crate::contract::lease::Liveness;
+use crate::contract::lease::{Lease, Liveness};
 use crate::engine::Engine;
 use crate::engine::driver::Driver;
 use crate::git::RefChange;
@@ -129,10 +129,12 @@ impl Engine<'_> {
         let run = &ledger.tip().state.run;
         for node in ledger.tip().state.nodes.values() {
             let driver = self.driver_named(ledger, node.alias.as_str())?;
-            if self.has_live_turn(&driver)? {
+            if let Some(lease) = self.live_turn(&driver)? {
                 let message = format!("{} has a turn under way; nothing was deleted", node.alias);
-                return Err(Refusal::new(Why::Conflict, message)
-                    .hint(format!("`aynig orch run stop {}` ends it in seconds; then again", run.slug)));
+                return Err(Refusal::new(Why::Conflict, message).hint(match self.left_words(&lease) {
+                    Some(gone) => format!("{gone}; then delete it"),
+                    None => format!("`aynig orch run stop {}` ends it in seconds; then again", run.slug),
+                }));
             }
         }
         Ok(())
@@ -147,8 +149,12 @@ impl Engine<'_> {
 
     /// Whether a turn is under way, on any host.
     fn has_live_turn(&self, driver: &Driver<'_>) -> Result<bool, Refusal> {
+        self.live_turn(driver).map(|lease| lease.is_some())
+    }
+
+    /// The lease of the turn that a driver is under.
+    fn live_turn(&self, driver: &Driver<'_>) -> Result<Option<Lease>, Refusal> {
         let lease = self.lease(driver.ask()?);
-        let live = |liveness: Liveness| matches!(liveness, Liveness::Live { .. });
-        Ok(lease.is_some_and(|lease| live(lease.liveness(clock::wall_seconds()))))
+        Ok(lease.filter(|lease| matches!(lease.liveness(clock::wall_seconds()), Liveness::Live { .. })))
     }
 }

@@ -11,7 +11,7 @@ use crate::git::worktrees::error::{WorktreeError, files};
 
 impl Repo {
     /// Checks that `directory` is usable for worktrees. Called before anything is claimed.
-    pub(crate) fn check_worktree_directory(&self, directory: &Path) -> Result<(), WorktreeError> {
+    pub fn check_worktree_directory(&self, directory: &Path) -> Result<(), WorktreeError> {
         self.check_way_to(directory)?;
         if self.is_bare() || !directory.starts_with(self.top()) || !directory.exists() {
             return Ok(());

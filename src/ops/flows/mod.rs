@@ -61,7 +61,7 @@ pub use view::FlowRun;
 use view::{UnableView, since};
 
 /// The words where there are none.
-pub const NONE: &str = "this repository has no flow runs: `aynig flow start FILE` begins one";
+pub const NONE: &str = "no flow run is known here: `aynig flow start FILE` begins one";
 
 /// The beginning of the note on a driver's state about an answer that was pushed.
 const UNCOUNTED: &str = "an answer does not count";

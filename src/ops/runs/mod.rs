@@ -22,7 +22,7 @@ pub(super) mod live;
 mod next;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ use super::error::{Error, Kind};
 use super::settings;
 
 /// The words where there are none.
-pub const NO_RUNS: &str = "this repository has no runs: `aynig flow start FILE` begins one";
+pub const NO_RUNS: &str = "no run is known here: `aynig flow start FILE` begins one";
 
 /// The number of runs from which another thread pays off.
 const SHARE: usize = 50;
@@ -92,8 +92,25 @@ pub fn from_remote(repo: &Repo, remote: &RemoteName) -> Result<Vec<String>, Stri
         let mends = strange(repo, remote, run, why).or_else(|| why.mends());
         mends.map(|mends| format!("; {mends}")).unwrap_or_default()
     };
-    let refused = fetched.refused.iter();
-    Ok(refused.map(|(run, why)| format!("{}{}", error_chain(why), mends(*run, why))).collect())
+    let place = |why: &LedgerError| match why {
+        LedgerError::Foreign { place, .. } => Some(place.clone()),
+        _ => None,
+    };
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for place in fetched.refused.iter().filter_map(|(_, why)| place(why)) {
+        *places.entry(place).or_default() += 1;
+    }
+    let mut words = Vec::new();
+    for (run, why) in &fetched.refused {
+        // Runs that are decided at one other place have one remedy.
+        let others = match place(why).map(|place| places.remove(&place)) {
+            None | Some(Some(1)) => String::new(),
+            Some(Some(count)) => format!("; so are those of {} more runs", count - 1),
+            Some(None) => continue,
+        };
+        words.push(format!("{}{others}{}", error_chain(why), mends(*run, why)));
+    }
+    Ok(words)
 }
 
 /// The next step for a damaged ledger of a remote that was never read here: no subcommand finds its run.

@@ -61,7 +61,12 @@ fn what_a_run_has_here_that_another_host_deleted_goes_by_its_age() {
     let listed = other.repo.git(["worktree", "list", "--porcelain"]);
     let place = listed.lines().filter_map(|line| line.strip_prefix("worktree ")).next_back().expect("one");
     std::fs::write(format!("{place}/more"), "unsaved").expect("a file");
-    graph.ok(&["run", "delete", "RUN"]);
+    let deleted = err(&graph.orch(&["run", "delete", "RUN"]));
+    let line = deleted.split('`').find(|part| part.starts_with("git fetch ")).expect("a command");
+    let mut shell = std::process::Command::new("sh");
+    let shown =
+        hermetic(&mut shell).args(["-ec", line]).current_dir(&graph.repo.path).output().expect("a shell");
+    assert!(out(&shown).contains("/a\n"), "{line}: {}{}", out(&shown), err(&shown));
     let clean = |arguments: &[&str]| {
         out(&other.repo.aynig_ok([&["clean", "--workspaces", "--runs"], arguments].concat()))
     };

@@ -120,6 +120,8 @@ pub(super) fn show(shown: &Shown, directory: &str, outdated: &BTreeMap<Alias, St
         );
         ui::answer(&format!("{}  {}", styled(FAINT, "node     "), ui::sanitize(words.trim_end())));
         if let Some(why) = shown.waits.get(&node.id) {
+            // Of a driver that waits they are its subject.
+            let why = why.strip_prefix("waits: ").unwrap_or(why);
             let words = format!("{}  waits: {}", node.alias, ui::sanitize(why));
             ui::answer(&format!("{}  {words}", styled(CALL, "         ")));
         }

@@ -27,7 +27,7 @@ use crate::cli::ui::signals::{self, shutdown};
 use crate::cli::ui::{BAD, FAINT, GOOD, STRONG, styled, warn};
 
 /// The words where there are no runs.
-const NO_RUNS: &str = "this repository has no runs: `aynig orch run create --label TEXT` begins a graph, `aynig flow start FILE` a flow";
+const NO_RUNS: &str = "no run is known here: `aynig orch run create --label TEXT` begins a graph, `aynig flow start FILE` a flow";
 
 /// Runs the subcommand.
 pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {

@@ -8,9 +8,12 @@ use bstr::ByteSlice;
 
 use aynig::clock;
 use aynig::contract::alike::nearest_command;
+use aynig::contract::commits::OF_RUN_KEY;
 use aynig::contract::head::Head;
 use aynig::contract::ids::{CommitId, RemoteName};
+use aynig::contract::message::Message;
 use aynig::fsutil::{found_in, is_executable};
+use aynig::git::objects::commits::Stored;
 use aynig::git::objects::revspec::Content;
 use aynig::git::{CommitError, Repo};
 use aynig::ledger::runs;
@@ -248,6 +251,10 @@ pub(crate) fn states(repo: &Repo, process: &Process, looked: &Looked) -> Vec<Fin
         found.text.push_str(" (as last fetched)");
     }
     let mut findings = vec![found];
+    findings.extend(repo.check_worktree_directory(&options.worktrees).err().map(|error| {
+        let next = "make it writable, or name another place: git config aynig.worktree DIRECTORY";
+        Finding::error("worktrees", error_chain(&error), next)
+    }));
     findings.extend(default_state(repo, authority, &options, &surveyed, &option));
     findings.extend(loops(&surveyed, authority.source(), &option));
     findings.extend(unsigned(repo, &options.trust, &surveyed, authority.source(), &option));
@@ -348,7 +355,9 @@ fn known(repo: &Repo, surveyed: &Survey) -> BTreeSet<String> {
     let mut known = BTreeSet::new();
     let mut seen = HashSet::new();
     for head in heads {
-        if repo.commit(head).is_ok_and(|stored| seen.insert(stored.tree)) {
+        // Nobody merges the driver of a run.
+        let of_run = |stored: &Stored| Message::parse(&stored.message).trailers.last(OF_RUN_KEY).is_some();
+        if repo.commit(head).is_ok_and(|stored| !of_run(&stored) && seen.insert(stored.tree)) {
             let files = committed(repo, head).unwrap_or_default();
             known.extend(
                 files.iter().filter_map(|file| {

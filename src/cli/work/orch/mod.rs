@@ -20,7 +20,7 @@ use aynig::ops::graph_runs::{self, Deleted, Settings};
 use aynig::ops::graphs;
 use aynig::ops::runs;
 
-use super::flow_runs::{attempt, found, opened};
+use super::flow_runs::{attempt, found, opened, unnamed};
 use crate::cli::args::{
     For, Orch, OrchArtifactVerb, OrchChat, OrchEdgeVerb, OrchRunSet, OrchRunVerb, OrchVerb, Phase, RunMode,
 };
@@ -82,6 +82,7 @@ pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
         OrchVerb::Roster(options) => hand::roster(app, options, json),
         OrchVerb::Approve(one) => {
             asked(&repo)?;
+            unnamed(&repo);
             let always = one.always.map(|what| match what {
                 For::Call => Always::Call,
                 For::Tool => Always::Tool,
@@ -99,6 +100,7 @@ pub(crate) fn run(app: &App, arguments: &Orch) -> Result<Exit, Error> {
         }
         OrchVerb::Deny(one) => {
             asked(&repo)?;
+            unnamed(&repo);
             changed(&approvals::deny(&engine()?, &one.id, &one.reason)?, "denied", json)
         }
         OrchVerb::Approvals(_)
@@ -137,15 +139,13 @@ fn settings(options: &OrchRunSet) -> Settings<'_> {
 
 fn delete(app: &App, repo: &Repo, named: &str, json: bool) -> Result<Exit, Error> {
     let run = found(repo, named)?;
-    let Deleted { run, archive } = graph_runs::delete(&opened(app, repo)?, run)?;
+    let Deleted { run, archive, shows_work } = graph_runs::delete(&opened(app, repo)?, run)?;
     if json {
         let (id, status) = (run.id, run.status.word());
         ui::answer_json(&json!({ "runId": id, "slug": run.slug, "status": status, "changed": true }));
     } else {
         ui::remark(&format!("run {} is deleted; git keeps it: `git log {archive}`", run.slug));
-        if let Some((place, _)) = archive.rsplit_once('/') {
-            ui::remark(&format!("the work of its nodes: `git for-each-ref {place}/`"));
-        }
+        ui::remark(&format!("the work of its nodes: `{shows_work}`"));
     }
     Ok(Exit::Done)
 }
