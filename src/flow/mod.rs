@@ -67,11 +67,13 @@ pub fn check(bytes: &[u8]) -> Checked {
         return Checked { flow: None, notes: notes.sorted() };
     };
     read::check_policies(&draft.flow, &mut notes);
-    if !draft.is_whole {
-        return Checked { flow: None, notes: notes.sorted() };
+    match draft.unread.as_deref() {
+        Some([]) => proofs::prove(&draft.flow, &mut notes),
+        Some(unread) => proofs::check_targets(&draft.flow, unread, &mut notes),
+        None => {}
     }
-    proofs::prove(&draft.flow, &mut notes);
-    Checked { flow: Some(draft.flow), notes: notes.sorted() }
+    let is_whole = draft.unread.is_some_and(|unread| unread.is_empty());
+    Checked { flow: Some(draft.flow).filter(|_| is_whole), notes: notes.sorted() }
 }
 
 #[cfg(test)]

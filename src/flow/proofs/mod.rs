@@ -25,7 +25,7 @@ pub(super) fn prove(flow: &Flow, notes: &mut Notes) {
     let mut is_sound = check_ids(flow, notes);
     for step in &flow.steps {
         for route in &step.routes {
-            is_sound &= check_target(flow, &route.target, notes);
+            is_sound &= check_target(flow, &route.target, &[], notes);
         }
         is_sound &= step.opcode() == Opcode::Stop || !step.routes.is_empty();
         check_outcomes(step, notes);
@@ -62,16 +62,25 @@ fn check_ids(flow: &Flow, notes: &mut Notes) -> bool {
     if flow.entry_step.name.is_empty() {
         return false;
     }
-    is_sound & check_target(flow, &flow.entry_step, notes)
+    is_sound & check_target(flow, &flow.entry_step, &[], notes)
+}
+
+/// Checks the targets of a flow with steps that could not be read: of these only the ids are known.
+pub(super) fn check_targets(flow: &Flow, unread: &[String], notes: &mut Notes) {
+    let routes = flow.steps.iter().flat_map(|step| &step.routes).map(|route| &route.target);
+    for target in routes.chain(Some(&flow.entry_step).filter(|entry| !entry.name.is_empty())) {
+        check_target(flow, target, unread, notes);
+    }
 }
 
 /// Reports a target that there is not.
-fn check_target(flow: &Flow, target: &Name, notes: &mut Notes) -> bool {
+fn check_target(flow: &Flow, target: &Name, unread: &[String], notes: &mut Notes) -> bool {
     let Name { at, name } = target;
     let is_entry = *at == flow.entry_step.at;
-    let exists = flow.step(name).is_some() || (name == STOP && !is_entry);
+    let exists = flow.step(name).is_some() || unread.contains(name) || (name == STOP && !is_entry);
     if !exists {
-        let ids: Vec<&str> = flow.steps.iter().map(|step| step.id.as_str()).collect();
+        let ids = flow.steps.iter().map(|step| step.id.as_str()).chain(unread.iter().map(String::as_str));
+        let ids: Vec<&str> = ids.collect();
         let stop = (!is_entry).then_some(STOP);
         notes.fault(*at, format!("there is no step {name}"), choose(name, ids.into_iter().chain(stop)));
     }

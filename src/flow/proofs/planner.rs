@@ -10,7 +10,7 @@ use crate::model::step::{Opcode, Outcome};
 pub(super) fn check(flow: &Flow, step: &Step, evaluate: &Evaluate, notes: &mut Notes) {
     let allowed = &evaluate.allowed_next_steps;
     for target in allowed {
-        check_target(flow, target, notes);
+        check_target(flow, target, &[], notes);
     }
     let without = outcomes_of(Opcode::Evaluate).iter().filter(|(_, outcome)| step.route(*outcome).is_none());
     let without: Vec<&str> = without.map(|(word, _)| *word).collect();

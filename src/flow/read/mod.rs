@@ -71,8 +71,8 @@ pub(crate) const PREDEFINED: &str = "step.review_assist";
 /// A flow as far as it could be read.
 pub(crate) struct Draft {
     pub(crate) flow: Flow,
-    /// Whether every step has an id and an opcode.
-    pub(crate) is_whole: bool,
+    /// The ids of the steps that could not be read; `None` if one has no id either.
+    pub(crate) unread: Option<Vec<String>>,
 }
 
 /// The parts of the file that readers of steps need.
@@ -103,8 +103,13 @@ pub(crate) fn read(bytes: &[u8], notes: &mut Notes) -> Option<Draft> {
         agent: defaults.agent.clone(),
     };
     let listed = steps_of(fields, notes);
-    let steps: Vec<_> = listed.iter().filter_map(|node| steps::step(node, &known, notes)).collect();
-    let is_whole = !steps.is_empty() && steps.len() == listed.len();
+    let (mut steps, mut unread) = (Vec::new(), Some(Vec::new()).filter(|_| !listed.is_empty()));
+    for node in listed {
+        match steps::step(node, &known, notes) {
+            Some(step) => steps.push(step),
+            None => unread = unread.zip(id_of(node)).map(|(unread, id)| [unread, vec![id]].concat()),
+        }
+    }
     let flow = Flow {
         workflow_id: workflow_id.map(|words| words.text.to_owned()).unwrap_or_default(),
         version: version.unwrap_or(1),
@@ -116,7 +121,14 @@ pub(crate) fn read(bytes: &[u8], notes: &mut Notes) -> Option<Draft> {
         inputs,
         steps,
     };
-    Some(Draft { flow, is_whole })
+    Some(Draft { flow, unread })
+}
+
+/// The id of a step, if it can be read.
+fn id_of(step: &Node) -> Option<String> {
+    let Value::Map(entries) = &step.value else { return None };
+    let id = entries.iter().find(|entry| entry.key == "id")?;
+    if let Value::Text(text) = &id.value.value { Some(text.clone()) } else { None }
 }
 
 /// A name as it is written.

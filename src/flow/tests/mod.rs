@@ -68,6 +68,32 @@ fn the_examples_are_as_they_should_be() {
     assert_eq!((flow.steps[0].max_visits, flow.steps[0].retries), (10, 1));
 }
 
+/// CONTRACT 18.2
+#[test]
+fn a_target_is_checked_beside_a_step_that_cannot_be_read() {
+    let step = |id: &str, opcode: &str, to: &str| {
+        format!(
+            "  - {{{id}opcode: {opcode}, agent: claude, prompt: hi, routes: {{completed: {to}, error: STOP}}}}\n"
+        )
+    };
+    let flow = |one: &str, other: &str, to: &str| {
+        let head = "workflow_id: x\nversion: 1\nentry_step: one\nsteps:\n";
+        let whole = format!("{head}{}{}", step("id: one, ", "RUN_AGENT", one), step(other, "RUN_AGNT", to));
+        lines(&whole)
+            .iter()
+            .map(|line| line.split("fault: ").nth(1).unwrap_or(line).to_owned())
+            .collect::<Vec<_>>()
+    };
+    let opcode = "RUN_AGNT is no value of `opcode`; did you mean RUN_AGENT?";
+    assert_eq!(flow("jugde", "id: judge, ", "STOP"), ["there is no step jugde; did you mean judge?", opcode]);
+    assert_eq!(flow("judge", "id: judge, ", "none"), [opcode], "its routes are not read");
+    let found = flow("jugde", "", "STOP");
+    assert!(
+        found.len() == 2 && !found.concat().contains("jugde"),
+        "it may be the step without an id: {found:?}"
+    );
+}
+
 /// CONTRACT 18.8
 #[test]
 fn both_public_dialects_are_read_and_what_is_foreign_is_named() {
