@@ -42,16 +42,18 @@ impl Workspaces<'_> {
         let known = self.known(context)?.and_then(|known| CommitId::parse_hex(&known.head_sha));
         let named =
             [published.map_err(|error| because(&error))?, known, CommitId::parse_hex(&context.head_sha)];
-        let unread = named.iter().flatten().find(|commit| self.repo.commit(**commit).is_err());
-        let newest = named
-            .into_iter()
-            .flatten()
-            .reduce(|one, other| if self.repo.descends(other, one) { other } else { one });
+        let is_here = |commit: &CommitId| self.repo.commit(*commit).is_ok();
         // Any of them may be the newest.
+        let unread =
+            named.into_iter().flatten().find(|commit| !is_here(commit) && !self.repo.is_absent(*commit));
+        let here = named.into_iter().flatten().filter(is_here);
+        let newest = here.reduce(|one, other| if self.repo.descends(other, one) { other } else { one });
         newest.filter(|_| unread.is_none()).ok_or_else(|| {
-            let (handle, lost) = (context.handle(), unread.map(|lost| lost.short()).unwrap_or_default());
+            let lost = unread.map(|unread| unread.short());
+            let lost = lost.as_deref().or(context.head_sha.get(..10)).unwrap_or_default();
+            let handle = context.handle();
             let message = format!(
-                "worktree and branch of {handle} are gone, and {lost}, its newest commit, is not in this repository; \
+                "worktree and branch of {handle} are gone, and {lost}, its newest commit, cannot be read; \
                  nothing was changed"
             );
             Refusal::new(Why::Failed, message).hint(format!(

@@ -1,6 +1,7 @@
 //! Sets right what no git could work with, before anything else is done: the registration of a worktree, and a work
 //! branch that names nothing (CONTRACT 15.6).
 
+use std::fmt::{Display, Formatter};
 use std::path::Path;
 
 use crate::contract::ids::CommitId;
@@ -12,6 +13,26 @@ use super::Workspaces;
 use super::context::State;
 use super::refusal::{Refusal, Why};
 use super::store::Held;
+
+/// What is wrong with a branch.
+enum Was {
+    /// It names a commit that is nowhere.
+    At(CommitId),
+    /// It is nowhere but in its log.
+    Gone,
+    /// Its file has lost its value.
+    Damaged,
+}
+
+impl Display for Was {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::At(tip) => write!(f, "its branch named {tip}, a commit that is not here"),
+            Self::Gone => f.write_str("its branch was gone, but its log was not"),
+            Self::Damaged => f.write_str("its branch could not be read"),
+        }
+    }
+}
 
 impl Workspaces<'_> {
     /// Sets a locked workspace right. The repairs are noted in words.
@@ -34,48 +55,60 @@ impl Workspaces<'_> {
         Ok(())
     }
 
-    /// Puts a branch whose file lost its value at the newest commit that is known. One that names a commit is never moved:
-    /// the commit may be back once what cannot be read now can be.
+    /// Puts a branch whose file lost its value, or that names a commit that is nowhere, at the newest commit that is known.
+    /// It is not moved away from a commit that only cannot be read.
     fn mend_branch(&self, held: &mut Held) -> Result<(), Refusal> {
         let branch = held.context.branch();
-        let name = branch.full_ref();
+        let full = branch.full_ref();
+        let (name, log) = (full.as_slice().into(), "aynig: mended");
         let because = |error: &dyn std::error::Error| Refusal::because(&format!("mend {branch}"), error);
-        self.repo.clear_odd_ref(name.as_slice().into()).map_err(|error| because(&error))?;
-        let is_gone = match self.repo.branch_head(&branch) {
-            Ok(Some(tip)) => {
-                return self.repo.commit(tip).map(drop).map_err(|error| self.out_of_reach(held, tip, &error));
-            }
+        self.repo.clear_odd_ref(name).map_err(|error| because(&error))?;
+        let was = match self.repo.branch_head(&branch) {
+            Ok(Some(tip)) => match self.repo.commit(tip) {
+                Ok(_) => return Ok(()),
+                Err(_) if self.repo.is_absent(tip) => Was::At(tip),
+                Err(error) => return Err(self.out_of_reach(held, tip, &error)),
+            },
             // Its file was lost, or a line of `packed-refs`.
-            Ok(None) if self.repo.is_only_logged(name.as_slice().into()) => true,
+            Ok(None) if self.repo.is_only_logged(name) => Was::Gone,
             Ok(None) => return Ok(()),
             // Only damage of its own file: anything else goes away, and the branch is as it was.
-            Err(error) => match self.repo.damage_of(name.as_slice().into()) {
-                Some(damaged) if damaged.is_lost() => false,
+            Err(error) => match self.repo.damage_of(name) {
+                Some(damaged) if damaged.is_lost() => Was::Damaged,
                 _ => return Err(because(&error)),
             },
         };
-        let logged = self.repo.last_logged(name.as_slice().into()).map_err(|error| because(&error))?;
         let mut newest = self.newest_known(held);
-        if let Some(logged) = logged {
-            self.repo.commit(logged).map_err(|error| self.out_of_reach(held, logged, &error))?;
-            if self.repo.descends(logged, newest) {
-                newest = logged;
-            }
+        if let Some(logged) = self.newest_logged(held)?.filter(|logged| self.repo.descends(*logged, newest)) {
+            newest = logged;
         }
         if self.repo.commit(newest).is_err() {
             return Ok(());
         }
-        let (name, log) = (name.as_slice().into(), "aynig: mended");
-        let is_mended = if is_gone {
-            self.repo.swap(name, None, newest, log).map(|swapped| swapped == Swap::Won)
-        } else {
-            self.repo.overwrite_ref(name, newest, log)
+        let is_mended = match was {
+            Was::Damaged => self.repo.overwrite_ref(name, newest, log),
+            Was::At(tip) => self.repo.swap(name, Some(tip), newest, log).map(|swapped| swapped == Swap::Won),
+            Was::Gone => self.repo.swap(name, None, newest, log).map(|swapped| swapped == Swap::Won),
         };
         if is_mended.map_err(|error| because(&error))? {
-            let was = if is_gone { "was gone, but its log was not" } else { "could not be read" };
-            held.mended.push(format!("its branch {was}; it is at {} again", newest.short()));
+            held.mended.push(format!("{was}; it is at {} again", newest.short()));
         }
         Ok(())
+    }
+
+    /// The newest commit in the log of the branch that is not lost.
+    fn newest_logged(&self, held: &Held) -> Result<Option<CommitId>, Refusal> {
+        let name = held.context.branch().full_ref();
+        let log = self.repo.log_of(name.as_slice().into());
+        let log = log.map_err(|error| Refusal::because(&format!("mend {name}"), &error))?;
+        for commit in log.into_iter().rev() {
+            match self.repo.commit(commit) {
+                Ok(_) => return Ok(Some(commit)),
+                Err(_) if self.repo.is_absent(commit) => {}
+                Err(error) => return Err(self.out_of_reach(held, commit, &error)),
+            }
+        }
+        Ok(None)
     }
 
     /// Refuses a change while the newest commit of the branch cannot be read.

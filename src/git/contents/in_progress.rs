@@ -146,10 +146,8 @@ impl Repo {
         let mut found = Vec::new();
         for commit in headlog::left(&log) {
             let is_logged = branch_log.iter().any(|moved| moved.from == commit || moved.to == commit);
-            if !is_logged {
-                self.check_logged(commit, "HEAD of the worktree")?;
-            }
             if !is_logged
+                && self.is_logged_here(commit, "HEAD of the worktree")?
                 && !matches!(self.landed(commit, last), Ok(Some(_)))
                 && self.held_below(commit, &NAMED)?.is_none()
             {
@@ -159,14 +157,18 @@ impl Repo {
         Ok(found)
     }
 
-    /// Checks that a commit of a reflog can be read. If the log goes, nothing names it any more.
-    fn check_logged(&self, commit: CommitId, log: &str) -> Result<(), ProcessError> {
-        self.commit(commit).map(drop).map_err(|error| ProcessError::Unread {
-            what: format!("commit {commit}, which the reflog of {log} names,"),
-            why: format!(
-                "{error}; `git fsck` names what is damaged; if it is lost, `git reflog expire --expire=all` takes it out of the log"
-            ),
-        })
+    /// Whether a commit of a reflog is here. One that only cannot be read is an error: if the log goes, nothing names it.
+    fn is_logged_here(&self, commit: CommitId, log: &str) -> Result<bool, ProcessError> {
+        match self.commit(commit) {
+            Ok(_) => Ok(true),
+            Err(_) if self.is_absent(commit) => Ok(false),
+            Err(error) => Err(ProcessError::Unread {
+                what: format!("commit {commit}, which the reflog of {log} names,"),
+                why: format!(
+                    "{error}; `git fsck` names what is damaged; if it is lost, `git reflog expire --expire=all` takes it out of the log"
+                ),
+            }),
+        }
     }
 
     /// Commits that only the reflog of a branch names, the newest first; a later one may contain
@@ -181,11 +183,10 @@ impl Repo {
         let (mut seen, mut found) = (BTreeSet::from([tip]), Vec::new());
         for commit in log.iter().rev().flat_map(|moved| [moved.to, moved.from]) {
             let is_held = |by: &CommitId| self.descends(*by, commit);
-            if commit.is_null() || !seen.insert(commit) {
-                continue;
-            }
-            self.check_logged(commit, &name.to_string())?;
-            if !is_held(&tip)
+            if !commit.is_null()
+                && seen.insert(commit)
+                && self.is_logged_here(commit, &name.to_string())?
+                && !is_held(&tip)
                 && !found.iter().any(is_held)
                 && !matches!(self.landed(commit, tip), Ok(Some(_)))
                 && self.held_below(commit, &[HEADS, TRACKED, FETCHED, TAGS, ARCHIVE, RESCUES])?.is_none()

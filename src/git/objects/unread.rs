@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::clock;
+use crate::contract::ids::CommitId;
 use crate::git::repo::open::Repo;
 
 /// The bytes that a pack and its index begin with (gitformat-pack). An index of version 1 begins with its table.
@@ -57,6 +58,25 @@ impl Repo {
         let all = std::iter::once(store.path().to_owned()).chain(alternates);
         let length = self.gix.object_hash().len_in_bytes();
         all.into_iter().find_map(|directory| unread_in(&directory, length).err())
+    }
+
+    /// Whether an object that cannot be read is in no place. Otherwise it is damaged, or a place of it cannot be read, and
+    /// it may be back later.
+    pub(crate) fn is_absent(&self, id: CommitId) -> bool {
+        let hex = id.to_string();
+        let store = self.gix.objects.store_ref();
+        let Ok(alternates) = store.alternate_db_paths() else { return false };
+        let all = std::iter::once(store.path().to_owned()).chain(alternates);
+        let found: Result<Vec<u64>, _> = all
+            .map(|directory| directory.join(&hex[..2]).join(&hex[2..]).metadata())
+            .filter(|found| !found.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound))
+            .map(|found| found.map(|found| found.len()))
+            .collect();
+        // A file without content, as after a loss of power, has lost it.
+        let is_lost = |lengths: Vec<u64>| {
+            if lengths.is_empty() { !self.has_object(id) } else { lengths.iter().all(|length| *length == 0) }
+        };
+        found.is_ok_and(is_lost) && self.unread_objects().is_none()
     }
 }
 

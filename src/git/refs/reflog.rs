@@ -129,10 +129,10 @@ impl Repo {
             && matches!((self.loose_ref(name), self.read_ref(name)), (Ok(None), Ok(None)))
     }
 
-    /// The commit that a ref was moved to last, by its reflog. It may not be here.
-    pub(crate) fn last_logged(&self, name: &BStr) -> Result<Option<CommitId>, ProcessError> {
-        let last = known(self.common_dir(), name)?.pop().map(|moved| moved.to);
-        Ok(last.filter(|commit| !commit.is_null()))
+    /// The commits that a ref was moved to, by its reflog, the newest last. They may not be here.
+    pub(crate) fn log_of(&self, name: &BStr) -> Result<Vec<CommitId>, ProcessError> {
+        let log = known(self.common_dir(), name)?.into_iter().map(|moved| moved.to);
+        Ok(log.filter(|commit| !commit.is_null()).collect())
     }
 
     /// The newest commit that a checkout's HEAD was moved to, by its reflog.

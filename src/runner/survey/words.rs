@@ -35,7 +35,7 @@ impl Display for Unreadable {
         let Self { commit, error } = self;
         write!(
             f,
-            "{error}; `aynig doctor` and `git fsck` name what is damaged, and `git ls-tree -r {commit}` fetches what a partial clone has left out"
+            "{error}; `git fsck` and `aynig doctor` name what is damaged, and `git ls-tree -r {commit}` fetches what a partial clone has left out"
         )
     }
 }

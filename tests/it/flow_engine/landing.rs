@@ -129,7 +129,7 @@ fn a_clone_without_a_remote_that_decides_names_the_setting() {
     clone.git(["config", "--unset", "aynig.remote"]);
     let set = "git config aynig.remote origin";
     let listed = err(&clone.aynig_ok(["flow", "list"]));
-    assert!(listed.contains("no flow runs") && listed.contains(set), "{listed}");
+    assert!(listed.contains("no flow run is known") && listed.contains(set), "{listed}");
     let shown = err(&clone.aynig(["flow", "show", &run.slug]));
     assert!(shown.contains(set), "{shown}");
 }

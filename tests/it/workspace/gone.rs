@@ -314,22 +314,54 @@ fn what_cannot_be_read_is_not_lost() {
     fs::rename(&away, &pack).expect("moved");
     repo.workspace_ok(["snapshot", &made.slug]);
     assert_eq!(branch().trim(), newer);
-    // Only a person knows that one is lost. An index without its pack, and no other place, is named by no file.
     fs::remove_file(pack.with_extension("idx")).expect("removed");
     let no_index = format!("{} cannot be read (its index is missing)", pack.display());
     assert_refused(&repo.workspace(["snapshot", &made.slug]), 3, &[&no_index]);
+    // One that is in no place is lost.
     fs::remove_file(&pack).expect("removed");
-    for arguments in
-        [["snapshot", &made.slug].as_slice(), &["rollback", &made.slug], &["remove", "--apply", &made.slug]]
-    {
-        let refused = repo.ask(&[&["workspace"], arguments].concat());
-        assert_refused(&refused, 3, &["could not read the newest commit", &newer, "git fetch --all"]);
-        assert_eq!(branch().trim(), newer, "{arguments:?}");
+    let mended = repo.workspace_ok(["snapshot", &made.slug]);
+    assert!(err(&mended).contains(&format!("it is at {} again", &tip[..10])), "{}", err(&mended));
+}
+
+/// CONTRACT 15.6
+#[test]
+fn a_commit_that_is_damaged_is_not_lost_unless_its_file_is_empty() {
+    let (repo, made, tip) = with_snapshot();
+    let name = format!("refs/heads/{}", made.branch);
+    let tree = format!("{}^{{tree}}", made.branch);
+    let newer = repo.git(["commit-tree", "-p", &made.branch, "-m", "newer", &tree]);
+    repo.git(["update-ref", &name, &newer]);
+    let object = repo.path.join(".git/objects").join(&newer[..2]).join(&newer[2..]);
+    let sound = fs::read(&object).expect("a file");
+    fs::remove_file(&object).expect("removed");
+    fs::create_dir(&object).expect("made");
+    for content in [None, Some("garbage")] {
+        if let Some(content) = content {
+            fs::remove_dir(&object).expect("removed");
+            fs::write(&object, content).expect("written");
+        }
+        for arguments in [
+            ["snapshot", &made.slug].as_slice(),
+            &["rollback", &made.slug],
+            &["remove", "--apply", &made.slug],
+        ] {
+            let refused = repo.ask(&[&["workspace"], arguments].concat());
+            let next = format!("if it is lost: `git update-ref {name} {tip}`");
+            assert_refused(
+                &refused,
+                3,
+                &["could not read the newest commit", &newer, "git fetch --all", &next],
+            );
+            let at = fs::read_to_string(repo.path.join(".git").join(&name)).expect("a ref");
+            assert_eq!(at.trim(), newer, "{arguments:?}");
+        }
     }
-    let next = format!("git update-ref {name} {tip}");
-    assert_refused(&repo.workspace(["snapshot", &made.slug]), 3, &["if it is lost", &next]);
-    repo.git(["update-ref", &name, &tip]);
-    assert!(out(&repo.workspace_ok(["snapshot", &made.slug])).contains("nothing to commit"));
+    fs::write(&object, &sound).expect("written");
+    repo.workspace_ok(["snapshot", &made.slug]);
+    // As a loss of power leaves it.
+    fs::write(&object, "").expect("written");
+    let mended = repo.workspace_ok(["snapshot", &made.slug]);
+    assert!(err(&mended).contains(&format!("it is at {} again", &tip[..10])), "{}", err(&mended));
 }
 
 /// CONTRACT 15.9
@@ -359,11 +391,13 @@ fn a_branch_goes_only_with_a_log_that_can_be_read() {
     let object = repo.path.join(".git/objects").join(&first[..2]).join(&first[2..]);
     let away = repo.path.join(".git/away");
     fs::rename(&object, &away).expect("moved");
+    fs::create_dir(&object).expect("made");
     assert_refused(
         &repo.workspace(remove),
         1,
         &[&first, "git reflog expire --expire=all", "nothing was removed"],
     );
+    fs::remove_dir(&object).expect("removed");
     fs::rename(&away, &object).expect("moved");
     repo.workspace_ok(remove);
     assert_ne!(repo.git(["for-each-ref", "--contains", &first]), "");
