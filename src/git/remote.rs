@@ -11,6 +11,7 @@
 //! (CONTRACT 5.19).
 
 use std::collections::{BTreeSet, HashMap};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -200,16 +201,27 @@ impl Repo {
         })
     }
 
-    /// Refuses to fetch to a directory that is a link to other refs: git would move those, and prune them.
+    /// Refuses to fetch to a directory that a link leads to other refs: git would move those, and prune them.
     fn check_copies(&self, to: &BStr) -> Result<(), RefError> {
         let directory = to.rsplit_once_str("/").map_or(to, |(directory, _)| directory.as_bstr());
-        let Some(other) = linked(self.common_dir(), directory) else { return Ok(()) };
-        let file = self.common_dir().join(directory.to_os_str_lossy());
-        let why = format!(
-            "{0} leads to {other}, so a fetch would move those refs; `rm {0}` removes the link alone",
-            file.display()
-        );
-        Err(RefError::Unwritable { name: directory.to_string(), why })
+        let is_pattern = to.ends_with(b"*");
+        let mut ahead = vec![directory.to_owned()];
+        while let Some(directory) = ahead.pop() {
+            let place = self.common_dir().join(directory.to_os_str_lossy());
+            if let Some(other) = linked(self.common_dir(), directory.as_bstr()) {
+                let why = format!(
+                    "{0} leads to {other}, so a fetch would move those refs; `rm {0}` removes the link alone",
+                    place.display()
+                );
+                return Err(RefError::Unwritable { name: directory.to_string(), why });
+            }
+            let entries = std::fs::read_dir(&place).into_iter().flatten().flatten();
+            let below = entries.filter(|entry| is_pattern && entry.path().is_dir());
+            ahead.extend(
+                below.map(|entry| [directory.as_bytes(), b"/", entry.file_name().as_bytes()].concat().into()),
+            );
+        }
+        Ok(())
     }
 
     fn fetch_once(

@@ -144,9 +144,8 @@ impl From<SurveyError> for Error {
                 .hint(format!("let it follow one: `git branch --set-upstream-to={remote}/BRANCH {local}`"))
                 .hint(format!("if {remote} does not have it: `git push -u {remote} {local}`"))
                 .hint("or leave --current-branch only away to run the other branches"),
-            SurveyError::Refs(_) | SurveyError::Worktrees(_) => {
-                Self::setup(message).hint("`aynig doctor` names what is damaged")
-            }
+            SurveyError::Refs(_) => Self::setup(message).hint("`aynig doctor` names what is damaged"),
+            SurveyError::Worktrees(_) => Self::setup(message),
         }
     }
 }

@@ -79,7 +79,9 @@ impl Workspaces<'_> {
             },
         };
         let mut newest = self.newest_known(held);
-        if let Some(logged) = self.newest_logged(held)?.filter(|logged| self.repo.descends(*logged, newest)) {
+        if let Some((logged, is_last)) = self.newest_logged(held)?
+            && (is_last || !self.repo.descends(newest, logged))
+        {
             newest = logged;
         }
         if self.repo.commit(newest).is_err() {
@@ -96,14 +98,14 @@ impl Workspaces<'_> {
         Ok(())
     }
 
-    /// The newest commit in the log of the branch that is not lost.
-    fn newest_logged(&self, held: &Held) -> Result<Option<CommitId>, Refusal> {
+    /// The newest commit in the log of the branch that is not lost, and whether the branch was there last.
+    fn newest_logged(&self, held: &Held) -> Result<Option<(CommitId, bool)>, Refusal> {
         let name = held.context.branch().full_ref();
         let log = self.repo.log_of(name.as_slice().into());
         let log = log.map_err(|error| Refusal::because(&format!("mend {name}"), &error))?;
-        for commit in log.into_iter().rev() {
+        for (at, commit) in log.into_iter().rev().enumerate() {
             match self.repo.commit(commit) {
-                Ok(_) => return Ok(Some(commit)),
+                Ok(_) => return Ok(Some((commit, at == 0))),
                 Err(_) if self.repo.is_absent(commit) => {}
                 Err(error) => return Err(self.out_of_reach(held, commit, &error)),
             }
@@ -115,9 +117,13 @@ impl Workspaces<'_> {
     fn out_of_reach(&self, held: &Held, tip: CommitId, error: &dyn std::error::Error) -> Refusal {
         let (handle, name) = (held.context.handle(), held.context.branch().full_ref());
         let trying = format!("read the newest commit of {handle}");
-        let older = self.newest_known(held);
-        let refusal = Refusal::because(&trying, error)
-            .hint("`git fetch --all` brings it if a remote has it; `git fsck` names what is damaged");
+        let older =
+            self.repo.newest_logged(name.as_slice().into()).unwrap_or_else(|| self.newest_known(held));
+        let remotes = self.repo.remote_names();
+        let remote = if let [only] = &remotes[..] { only } else { "REMOTE" };
+        let refusal = Refusal::because(&trying, error).hint(format!(
+            "`git fetch {remote} {tip}` brings it if {remote} has it; `git fsck` names what is damaged"
+        ));
         if older == tip || self.repo.commit(older).is_err() {
             return refusal;
         }

@@ -89,7 +89,11 @@ fn a_registration_that_cannot_be_read_is_still_one() {
             None => fs::create_dir(&head).expect("made"),
         }
         let refused = repo.aynig(["run"]);
-        assert_refused(&refused, 3, &[&format!("could not read {}", head.display()), "aynig doctor"]);
+        assert_refused(
+            &refused,
+            3,
+            &[&format!("could not read {}", head.display()), "a branch may be checked out there"],
+        );
         assert_eq!(repo.state("task"), "work", "{damage:?}");
         if damage.is_none() {
             fs::remove_dir(&head).expect("removed");

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use bstr::ByteSlice;
 
-use crate::contract::headlog;
+use crate::contract::headlog::{self, Moved};
 use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::layout::{ARCHIVE, BRANCHES, FETCHED, HEADS, RESCUES, TAGS, TRACKED};
 use crate::git::process::call::ProcessError;
@@ -122,7 +122,17 @@ impl Repo {
             let text = text.to_str_lossy();
             // An octopus merge names several commits; a tag is peeled to its commit.
             let ids = text.lines().map(str::trim).filter(|id| CommitId::parse_hex(id.as_bytes()).is_some());
-            for commit in ids.filter_map(|id| self.parse_commit(id)) {
+            for id in ids {
+                let Some(commit) = self.parse_commit(id) else {
+                    let is_damaged = CommitId::parse_hex(id).is_some_and(|id| self.is_damaged(id));
+                    if is_damaged {
+                        let what = format!("{id}, which {} names,", file.display());
+                        let why =
+                            "`git fsck` names what is damaged; if it is lost, remove that file".to_owned();
+                        return Err(ProcessError::Unread { what, why });
+                    }
+                    continue;
+                };
                 let is_new = !found.iter().any(|known| known.commit == commit);
                 if is_new && self.held_below(commit, &BRANCHES)?.is_none() {
                     found.push(InProgress { commit, what: what.clone() });
@@ -143,11 +153,12 @@ impl Repo {
         let log = reflog::known(&worktree.git_dir, "HEAD".into())?;
         let Some(last) = log.last().map(|moved| moved.to) else { return Ok(Vec::new()) };
         let branch_log = reflog::known(self.common_dir(), worktree.mark.branch.full_ref().as_ref())?;
+        let in_worktree = format!("git -C {} reflog delete --rewrite HEAD", worktree.path.display());
         let mut found = Vec::new();
         for commit in headlog::left(&log) {
             let is_logged = branch_log.iter().any(|moved| moved.from == commit || moved.to == commit);
             if !is_logged
-                && self.is_logged_here(commit, "HEAD of the worktree")?
+                && self.is_logged_here(commit, &log, &in_worktree)?
                 && !matches!(self.landed(commit, last), Ok(Some(_)))
                 && self.held_below(commit, &NAMED)?.is_none()
             {
@@ -158,16 +169,23 @@ impl Repo {
     }
 
     /// Whether a commit of a reflog is here. One that only cannot be read is an error: if the log goes, nothing names it.
-    fn is_logged_here(&self, commit: CommitId, log: &str) -> Result<bool, ProcessError> {
+    /// `delete` begins the command that takes its entry out of the log.
+    fn is_logged_here(&self, commit: CommitId, log: &[Moved], delete: &str) -> Result<bool, ProcessError> {
         match self.commit(commit) {
             Ok(_) => Ok(true),
             Err(_) if self.is_absent(commit) => Ok(false),
-            Err(error) => Err(ProcessError::Unread {
-                what: format!("commit {commit}, which the reflog of {log} names,"),
-                why: format!(
-                    "{error}; `git fsck` names what is damaged; if it is lost, `git reflog expire --expire=all` takes it out of the log"
-                ),
-            }),
+            Err(error) => {
+                let at = log.iter().rev().position(|moved| moved.to == commit);
+                let at = at
+                    .or_else(|| log.iter().rev().position(|moved| moved.from == commit))
+                    .unwrap_or_default();
+                Err(ProcessError::Unread {
+                    what: format!("commit {commit}, which only a reflog may name,"),
+                    why: format!(
+                        "{error}; `git fsck` names what is damaged; if it is lost, `{delete}@{{{at}}}` takes it out of the log"
+                    ),
+                })
+            }
         }
     }
 
@@ -185,7 +203,7 @@ impl Repo {
             let is_held = |by: &CommitId| self.descends(*by, commit);
             if !commit.is_null()
                 && seen.insert(commit)
-                && self.is_logged_here(commit, &name.to_string())?
+                && self.is_logged_here(commit, &log, &format!("git reflog delete --rewrite {name}"))?
                 && !is_held(&tip)
                 && !found.iter().any(is_held)
                 && !matches!(self.landed(commit, tip), Ok(Some(_)))

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::clock;
 use crate::contract::ids::CommitId;
-use crate::git::repo::open::Repo;
+use crate::git::repo::open::{Repo, gits};
 
 /// The bytes that a pack and its index begin with (gitformat-pack). An index of version 1 begins with its table.
 const PACK: &[u8; 4] = b"PACK";
@@ -58,6 +58,11 @@ impl Repo {
         let all = std::iter::once(store.path().to_owned()).chain(alternates);
         let length = self.gix.object_hash().len_in_bytes();
         all.into_iter().find_map(|directory| unread_in(&directory, length).err())
+    }
+
+    /// Whether an object is here, or may be, and cannot be read.
+    pub(crate) fn is_damaged(&self, id: CommitId) -> bool {
+        self.object(gits(id)).is_err() && !self.is_absent(id)
     }
 
     /// Whether an object that cannot be read is in no place. Otherwise it is damaged, or a place of it cannot be read, and

@@ -139,7 +139,12 @@ impl Repo {
             }
             Err(error) if file.is_symlink() => {
                 let to = file.read_link().unwrap_or_default();
-                let why = format!("{} is a link to {}: {error}", file.display(), to.display());
+                let why = format!(
+                    "{0} is a link to {1}: {error}; if no disk is missing and no ref was packed, `git pack-refs --all` where {1} is \
+                     makes it",
+                    file.display(),
+                    to.display()
+                );
                 return RefError::Unreadable { name: PACKED.to_owned(), why };
             }
             content => content.unwrap_or_default(),

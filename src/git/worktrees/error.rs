@@ -63,7 +63,13 @@ pub enum WorktreeError {
 
 impl From<Unread> for WorktreeError {
     fn from(Unread { file, source }: Unread) -> Self {
-        files("read", &file)(source)
+        let next = if source.kind() == std::io::ErrorKind::Other && file.ends_with("HEAD") {
+            format!("`echo 'ref: refs/heads/BRANCH' >{}` puts its worktree on a branch again", file.display())
+        } else {
+            "make it readable, or move it away".to_owned()
+        };
+        let why = format!("{source}; a branch may be checked out there, so nothing was run: {next}");
+        files("read", &file)(std::io::Error::new(source.kind(), why))
     }
 }
 

@@ -108,24 +108,31 @@ impl Deref for Checkout {
 impl Checkout {
     /// A checkout, with the branch that its files name.
     pub(crate) fn at(place: Workplace) -> Self {
-        let branch = branch_in_progress(&place.git_dir).or_else(|| head_branch(&place.git_dir));
+        // A rebase may begin meanwhile.
+        let in_progress = || branch_in_progress(&place.git_dir);
+        let branch = in_progress().or_else(|| head_branch(&place.git_dir)).or_else(in_progress);
         Self { place, branch }
     }
 
     /// All branches that git counts as checked out here: that of HEAD, that to which a rebase or bisect returns, and those
     /// that `rebase --update-refs` moves.
     pub(crate) fn in_use(&self) -> Result<Vec<BranchName>, Unread> {
-        let mut found = in_progress(&self.place.git_dir)?;
+        // HEAD before and after: a rebase or bisect may begin or end meanwhile.
+        let mut found: Vec<BranchName> = head_in(&self.place.git_dir)?.into_iter().collect();
+        found.extend(in_progress(&self.place.git_dir)?);
         found.extend(head_in(&self.place.git_dir)?);
         Ok(found)
     }
 }
 
 impl Registered {
-    /// All branches that are checked out there. A worktree of ours that cannot be read is set right by its owner.
+    /// All branches that are checked out there. A worktree of ours that cannot be read is set right by its owner, and in
+    /// one that is gone nobody works.
     pub(crate) fn in_use(&self) -> Result<Vec<BranchName>, Unread> {
         match self.checkout.in_use() {
-            Err(_) if self.owner.is_some() => Ok(self.checkout.branch.clone().into_iter().collect()),
+            Err(_) if self.owner.is_some() || self.checkout.path.symlink_metadata().is_err() => {
+                Ok(self.checkout.branch.clone().into_iter().collect())
+            }
             found => found,
         }
     }

@@ -128,6 +128,14 @@ fn copies_of_a_remote_are_never_other_refs() {
         assert_eq!(clone.head("private"), clone.head("main"), "{arguments:?}");
     }
     std::fs::remove_file(place.join("origin")).expect("removed");
+    clone.git(["branch", "feature/mine"]);
+    std::fs::create_dir(place.join("origin")).expect("made");
+    let below = place.join("origin/feature");
+    std::os::unix::fs::symlink("../../../heads/feature", &below).expect("a link");
+    let output = clone.aynig(["run"]);
+    assert!(told(&output).contains(&format!("`rm {}`", below.display())), "{}", told(&output));
+    assert_eq!(clone.head("feature/mine"), clone.head("main"));
+    std::fs::remove_file(below).expect("removed");
     clone.aynig_ok(["run"]);
     assert_eq!(hub.state("seed"), "done");
 }

@@ -350,7 +350,7 @@ fn a_commit_that_is_damaged_is_not_lost_unless_its_file_is_empty() {
             assert_refused(
                 &refused,
                 3,
-                &["could not read the newest commit", &newer, "git fetch --all", &next],
+                &["could not read the newest commit", &newer, &format!("git fetch REMOTE {newer}"), &next],
             );
             let at = fs::read_to_string(repo.path.join(".git").join(&name)).expect("a ref");
             assert_eq!(at.trim(), newer, "{arguments:?}");
@@ -395,7 +395,7 @@ fn a_branch_goes_only_with_a_log_that_can_be_read() {
     assert_refused(
         &repo.workspace(remove),
         1,
-        &[&first, "git reflog expire --expire=all", "nothing was removed"],
+        &[&first, "git reflog delete --rewrite refs/heads/work/", "nothing was removed"],
     );
     fs::remove_dir(&object).expect("removed");
     fs::rename(&away, &object).expect("moved");
@@ -420,4 +420,31 @@ fn a_branch_whose_log_is_there_was_not_deleted() {
     let mended = err(&repo.workspace_ok(["snapshot", &made.slug]));
     assert!(mended.contains(&format!("its log was not; it is at {} again", &newer[..10])), "{mended}");
     assert_eq!(repo.git(["merge-base", "--is-ancestor", &newer, &made.branch]), "");
+}
+
+/// CONTRACT 15.6
+#[test]
+fn a_lost_branch_is_put_where_its_log_says() {
+    for (script, file) in [
+        ("git commit -q --amend -m amended; echo y >y; git add y; git commit -qm more", Some("y")),
+        ("echo y >y; git add y; git commit -qm more; git reset -q --hard HEAD~1", None),
+    ] {
+        let (repo, made, _) = with_snapshot();
+        repo.git(["config", "core.logAllRefUpdates", "true"]);
+        made.sh(&repo, &format!("git config user.name A; git config user.email a@b; {script}"));
+        let (tip, name) = (repo.head(&made.branch), repo.path.join(".git/refs/heads").join(&made.branch));
+        for is_gone in [false, true] {
+            if is_gone {
+                fs::remove_file(&name).expect("removed")
+            } else {
+                fs::write(&name, "").expect("written")
+            }
+            let mended = err(&repo.workspace_ok(["snapshot", &made.slug]));
+            assert!(mended.contains(&format!("it is at {} again", &tip[..10])), "{script}: {mended}");
+            assert_eq!(
+                (repo.head(&made.branch), made.path.join("y").exists()),
+                (tip.clone(), file.is_some())
+            );
+        }
+    }
 }
