@@ -439,3 +439,22 @@ fn a_pushed_answer_is_withdrawn() {
     assert_eq!(steps(&one, &run), ["ask"]);
     assert!(!subject(&hub, &run.driver).contains("does not count"), "{}", subject(&hub, &run.driver));
 }
+
+/// CONTRACT 15.9
+#[test]
+fn the_workspace_of_a_run_whose_ledger_cannot_be_read_stays() {
+    let repo = Repo::new();
+    let run = start(&repo, &flow("ask", GATE));
+    let head = repo.head(&format!("refs/aynig/runs/{}", run.id));
+    let object = repo.path.join(".git/objects").join(&head[..2]).join(&head[2..]);
+    let away = repo.path.join(".git/away");
+    std::fs::rename(&object, &away).expect("moved");
+    std::fs::create_dir(&object).expect("made");
+    let refused = repo.aynig(["workspace", "remove", "--apply", &run.slug]);
+    assert!(!refused.status.success(), "{}", told(&refused));
+    assert!(run.worktree.exists(), "{}", told(&refused));
+    std::fs::remove_dir(&object).expect("removed");
+    std::fs::rename(&away, &object).expect("moved");
+    repo.aynig_ok(["run"]);
+    repo.aynig_ok(["flow", "approve", &run.slug]);
+}

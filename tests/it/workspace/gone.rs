@@ -448,3 +448,37 @@ fn a_lost_branch_is_put_where_its_log_says() {
         }
     }
 }
+
+/// CONTRACT 9.5, 15.9
+#[test]
+fn a_worktree_stays_while_a_commit_that_it_alone_names_cannot_be_read() {
+    for name in ["MERGE_HEAD", "refs/worktree/keep"] {
+        let (repo, made, _) = with_snapshot();
+        let commit = repo.git([
+            "commit-tree",
+            "-p",
+            &made.branch,
+            "-m",
+            "alone",
+            &format!("{}^{{tree}}", made.branch),
+        ]);
+        made.sh(
+            &repo,
+            &format!(
+                "f=$(git rev-parse --git-path {name}); mkdir -p \"$(dirname \"$f\")\"; echo {commit} >\"$f\""
+            ),
+        );
+        let object = repo.path.join(".git/objects").join(&commit[..2]).join(&commit[2..]);
+        let away = repo.path.join(".git/away");
+        fs::rename(&object, &away).expect("moved");
+        fs::create_dir(&object).expect("made");
+        let remove = ["remove", "--apply", &made.slug];
+        let refused = repo.workspace(remove);
+        assert!(!refused.status.success() && err(&refused).contains(&commit), "{name}: {}", err(&refused));
+        assert!(made.path.exists(), "{name}: {}", err(&refused));
+        fs::remove_dir(&object).expect("removed");
+        fs::rename(&away, &object).expect("moved");
+        repo.workspace_ok(remove);
+        assert_ne!(repo.git(["for-each-ref", "--contains", &commit]), "", "{name}");
+    }
+}
