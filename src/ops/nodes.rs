@@ -63,7 +63,7 @@ pub struct Added {
 pub struct Changed {
     /// The run with it.
     pub decided: Decided,
-    /// What this host lacks for its provider, in words.
+    /// The words about a provider that this host lacks.
     pub lacks: Option<String>,
     /// Its new role, if that has no text.
     pub textless: Option<String>,

@@ -266,7 +266,7 @@ impl Workspaces<'_> {
         Some(flaw(what.to_owned(), hints.join("; "), false))
     }
 
-    /// What cannot be read of a workspace and is not lost, so that nothing is to be set right.
+    /// The part of a workspace that cannot be read and is not lost, with the next step. Nothing is to be set right then.
     fn unread(&self, context: &Context) -> Option<(String, String)> {
         let branch = context.branch();
         let tip = match self.repo.branch_head(&branch) {

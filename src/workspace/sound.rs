@@ -14,7 +14,7 @@ use super::context::State;
 use super::refusal::{Refusal, Why};
 use super::store::Held;
 
-/// What is wrong with a branch.
+/// The fault of a branch.
 enum Was {
     /// It names a commit that is nowhere.
     At(CommitId),

@@ -117,8 +117,7 @@ impl Repo {
         });
         let mut found: Vec<InProgress> = Vec::new();
         for (file, what) in named.chain(refs) {
-            let text =
-                reflog::read_if_there(&file).map_err(|(what, why)| ProcessError::Unread { what, why })?;
+            let text = reflog::read_if_there(&file)?;
             let text = text.to_str_lossy();
             // An octopus merge names several commits; a tag is peeled to its commit.
             let ids = text.lines().map(str::trim).filter(|id| CommitId::parse_hex(id.as_bytes()).is_some());

@@ -47,17 +47,21 @@ impl Repo {
     /// of other repositories in `objects/info/alternates`.
     #[must_use]
     pub fn unread_objects(&self) -> Option<Unread> {
-        let store = self.gix.objects.store_ref();
-        let alternates = match store.alternate_db_paths() {
-            Ok(alternates) => alternates,
-            Err(error) => {
-                let path = store.path().join("info/alternates");
-                return Some(Unread { path, why: error.to_string() });
-            }
-        };
-        let all = std::iter::once(store.path().to_owned()).chain(alternates);
         let length = self.gix.object_hash().len_in_bytes();
-        all.into_iter().find_map(|directory| unread_in(&directory, length).err())
+        match self.object_directories() {
+            Ok(all) => all.iter().find_map(|directory| unread_in(directory, length).err()),
+            Err(unread) => Some(unread),
+        }
+    }
+
+    /// The directory of the objects, and those of other repositories.
+    fn object_directories(&self) -> Result<Vec<PathBuf>, Unread> {
+        let store = self.gix.objects.store_ref();
+        let alternates = store.alternate_db_paths().map_err(|error| {
+            let path = store.path().join("info/alternates");
+            Unread { path, why: error.to_string() }
+        })?;
+        Ok(std::iter::once(store.path().to_owned()).chain(alternates).collect())
     }
 
     /// Whether an object is here, or may be, and cannot be read.
@@ -69,10 +73,9 @@ impl Repo {
     /// it may be back later.
     pub(crate) fn is_absent(&self, id: CommitId) -> bool {
         let hex = id.to_string();
-        let store = self.gix.objects.store_ref();
-        let Ok(alternates) = store.alternate_db_paths() else { return false };
-        let all = std::iter::once(store.path().to_owned()).chain(alternates);
+        let Ok(all) = self.object_directories() else { return false };
         let found: Result<Vec<u64>, _> = all
+            .iter()
             .map(|directory| directory.join(&hex[..2]).join(&hex[2..]).metadata())
             .filter(|found| !found.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound))
             .map(|found| found.map(|found| found.len()))

@@ -36,23 +36,20 @@ pub(crate) fn of(git_dir: &Path, name: &BStr) -> Vec<Moved> {
     known(git_dir, name).unwrap_or_default()
 }
 
-/// The same for a log that is to be removed: commits may be in it alone.
+/// The same for the removal of a log. A log that cannot be read is an error: commits may be in it alone.
 pub(crate) fn known(git_dir: &Path, name: &BStr) -> Result<Vec<Moved>, ProcessError> {
-    match read_if_there(&path(git_dir, name)) {
-        Ok(log) => Ok(headlog::read(&log)),
-        Err((what, why)) => Err(ProcessError::Unread { what, why }),
-    }
+    read_if_there(&path(git_dir, name)).map(|log| headlog::read(&log))
 }
 
-/// Reads a file; empty if none is there, or something else is in its place. Returns the file and the reason of a failure.
-pub(crate) fn read_if_there(file: &Path) -> Result<Vec<u8>, (String, String)> {
+/// Reads a file that may name commits; empty if none is there, or something else is in its place.
+pub(crate) fn read_if_there(file: &Path) -> Result<Vec<u8>, ProcessError> {
     fsutil::read_plain(file).or_else(|error| match error.kind() {
         ErrorKind::NotFound
         | ErrorKind::NotADirectory
         | ErrorKind::IsADirectory
         // A pipe or the like.
         | ErrorKind::InvalidInput => Ok(Vec::new()),
-        _ => Err((file.display().to_string(), error.to_string())),
+        _ => Err(ProcessError::Unread { what: file.display().to_string(), why: error.to_string() }),
     })
 }
 

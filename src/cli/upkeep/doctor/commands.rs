@@ -355,7 +355,7 @@ fn known(repo: &Repo, surveyed: &Survey) -> BTreeSet<String> {
     let mut known = BTreeSet::new();
     let mut seen = HashSet::new();
     for head in heads {
-        // Nobody merges the driver of a run.
+        // The driver of a run is no branch to merge.
         let of_run = |stored: &Stored| Message::parse(&stored.message).trailers.last(OF_RUN_KEY).is_some();
         if repo.commit(head).is_ok_and(|stored| !of_run(&stored) && seen.insert(stored.tree)) {
             let files = committed(repo, head).unwrap_or_default();
