@@ -127,7 +127,8 @@ impl From<OpenError> for Error {
                 Self::setup(message).hint(format!("`git -C / config --file {shown} --unset core.worktree`, then again"))
             }
             OpenError::Broken { .. } => Self::setup(message).hint(
-                "`git config --list` in it names a line that cannot be read, `git fsck` what is damaged; mend that and run again",
+                "`git config --list` in it names a line that cannot be read, `git fsck` what is damaged (and no line of its \
+                 `objects/info/alternates` may lead back to it); mend that and run again",
             ),
         }
     }

@@ -197,12 +197,7 @@ impl Workspaces<'_> {
             }
             return Err(occupied(&path));
         };
-        let lock = worktree.git_dir.join("index.lock");
-        let is_locked = || lock.symlink_metadata().is_ok();
-        for _ in (0..TRIES).take_while(|_| is_locked()) {
-            clock::pause(PAUSE);
-        }
-        if is_locked() {
+        if let Some(lock) = locked_index(&worktree) {
             let message = format!(
                 "{} exists: a git works in {}, or was killed there; nothing was changed",
                 lock.display(),
@@ -445,12 +440,16 @@ impl Workspaces<'_> {
             {
                 return Ok(());
             }
-            // Somebody has staged something meanwhile.
+            // Somebody has staged something meanwhile, or a git has it locked.
+            if locked_index(worktree).is_some() {
+                break;
+            }
             inside = look()?;
             self.save_staged(held, &inside, (tip, stored.tree), done)?;
         }
         (self.options.tell)(&format!(
-            "the index of {path} is not that of the snapshot: it changes all the time"
+            "the index of {path} is not that of the snapshot, since a git works there; nothing is lost, and the next \
+             snapshot sets it"
         ));
         Ok(())
     }
@@ -480,6 +479,16 @@ impl Workspaces<'_> {
         }
         Ok(())
     }
+}
+
+/// Waits for a git that has the index of a worktree locked. Returns the lock of one that does not end.
+fn locked_index(worktree: &Worktree) -> Option<PathBuf> {
+    let lock = worktree.git_dir.join("index.lock");
+    let is_locked = || lock.symlink_metadata().is_ok();
+    for _ in (0..TRIES).take_while(|_| is_locked()) {
+        clock::pause(PAUSE);
+    }
+    is_locked().then_some(lock)
 }
 
 /// Changes in a worktree that hinder commits of others, with a way out.

@@ -105,3 +105,17 @@ fn a_registration_that_cannot_be_read_is_still_one() {
     repo.aynig_ok(["run"]);
     assert_eq!(repo.state("task"), "done");
 }
+
+/// CONTRACT 9.3
+#[test]
+fn a_worktree_whose_directory_is_gone_is_named_with_the_way_out() {
+    let (repo, linked) = field();
+    sh(&linked, "git checkout -q task");
+    fs::rename(&linked, repo.beside("away")).expect("moved");
+    let said = err(&repo.aynig_ok(["run", "--log-level", "debug"]));
+    assert!(said.contains("which is not there; `git worktree prune` frees it"), "{said}");
+    assert_eq!(repo.state("task"), "work");
+    repo.git(["worktree", "prune"]);
+    repo.aynig_ok(["run"]);
+    assert_eq!(repo.state("task"), "done");
+}

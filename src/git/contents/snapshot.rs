@@ -42,7 +42,7 @@ impl Repo {
     }
 
     /// Makes the index that of a tree, and leaves the files alone. Files outside of a sparse checkout stay marked so.
-    /// `false` if the index is not the one that was looked at any more: somebody has staged something.
+    /// `false` if the index is not the one that was looked at any more, or is locked: somebody stages something.
     pub(crate) fn set_index(
         &self,
         worktree: &Worktree,
@@ -323,11 +323,15 @@ impl<'a> IndexCopy<'a> {
         Git::inside(&self.worktree.path, &self.worktree.git_dir).env("GIT_INDEX_FILE", &self.file)
     }
 
-    /// Puts the copy in the place of the index, if that is still the one that was copied. Git waits meanwhile.
+    /// Puts the copy in the place of the index, if that is still the one that was copied, and no git has it locked. Git
+    /// waits meanwhile.
     fn replace(&self) -> std::io::Result<bool> {
         let index = self.worktree.git_dir.join(INDEX);
         let lock = self.worktree.git_dir.join("index.lock");
-        std::fs::File::options().write(true).create_new(true).open(&lock)?;
+        match std::fs::File::options().write(true).create_new(true).open(&lock) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(false),
+            made => drop(made?),
+        }
         let now = index.symlink_metadata().ok().map(|found| Identity::of(&found));
         let is_same = now == self.own;
         let replaced = if is_same { std::fs::rename(&self.file, &index) } else { Ok(()) };

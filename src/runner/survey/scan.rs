@@ -412,7 +412,8 @@ fn in_use(
             }
             Some(Owner::Kept { .. }) => note(branches, InUse::InProgress { path }),
             None | Some(Owner::Workspace(_) | Owner::Pool | Owner::Spare) => {
-                note(branches, InUse::CheckedOut { path });
+                let is_there = branches.is_empty() || path.symlink_metadata().is_ok();
+                note(branches, if is_there { InUse::CheckedOut { path } } else { InUse::Gone { path } });
             }
             // A runner's worktree: if the runner is alive, the branch is in use. If not, the claim will
             // remove the worktree.

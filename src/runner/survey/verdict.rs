@@ -255,6 +255,11 @@ pub enum InUse {
         /// The worktree.
         path: PathBuf,
     },
+    /// It is checked out in a worktree whose directory is gone, or on a disk that is away.
+    Gone {
+        /// The place of the worktree.
+        path: PathBuf,
+    },
     /// It is checked out in a worktree that was kept after an attempt (CONTRACT 9.7).
     Kept {
         /// The worktree.

@@ -279,7 +279,7 @@ pub(crate) fn in_the_way(taken: &Reason) -> String {
                 let switch = format!("git -C {} switch --detach", shell_quote(path.display().to_string()));
                 format!("the branch {in_use}; `{switch}` frees it and changes no file")
             }
-            InUse::Kept { .. } => format!("the branch {in_use}"),
+            InUse::Gone { .. } | InUse::Kept { .. } => format!("the branch {in_use}"),
             InUse::InProgress { .. } | InUse::Attempt { .. } => in_use.to_string(),
         },
         other => other.to_string(),
@@ -307,6 +307,11 @@ impl Display for InUse {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             Self::CheckedOut { path } => write!(f, "is checked out in {}", path.display()),
+            Self::Gone { path } => write!(
+                f,
+                "is checked out in {}, which is not there; `git worktree prune` frees it if that is gone for good",
+                path.display()
+            ),
             Self::Kept { path } => {
                 let shown = path.display().to_string();
                 let switch = format!("git -C {} switch --detach", shell_quote(&shown));

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::Value;
 
@@ -107,6 +108,28 @@ fn a_snapshot_of_a_locked_index_commits_nothing() {
         &["index.lock", "nothing was changed", "rm "],
     );
     assert_eq!(repo.head(&made.branch), base);
+}
+
+/// CONTRACT 15.6
+#[test]
+fn a_snapshot_is_whole_though_a_git_begins_beside_it() {
+    let (repo, made, base) = field();
+    made.sh(&repo, "echo x >>b");
+    let mut command = repo.workspace_command();
+    command.args(["snapshot", &made.slug]).env("AYNIG_CRASH_AT", "snapshot-moved:stop");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let running = Running::start(&mut command);
+    wait_until("it to stop", || is_stopped(running.pid()));
+    let lock = out(&made.sh(&repo, "git rev-parse --absolute-git-dir")).trim().to_owned() + "/index.lock";
+    fs::write(&lock, "").expect("a lock");
+    running.signal(nix::sys::signal::Signal::SIGCONT);
+    let ended = running.finish();
+    assert!(ended.status.success(), "{}", err(&ended));
+    assert!(err(&ended).contains("since a git works there; nothing is lost"), "{}", err(&ended));
+    assert_ne!(repo.head(&made.branch), base);
+    fs::remove_file(&lock).expect("the lock");
+    repo.workspace_ok(["snapshot", &made.slug]);
+    assert_eq!(out(&made.sh(&repo, "git status --porcelain")), "");
 }
 
 /// CONTRACT 15.7

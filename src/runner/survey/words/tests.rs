@@ -195,6 +195,11 @@ fn reasons_table() {
             Blocked,
             "it is left to the runner laptop until 1970-01-01T00:01:40Z; then any runner may run it",
         ),
+        (
+            Reason::InUse(Arc::new(InUse::Gone { path: path() })),
+            Blocked,
+            "is checked out in /w, which is not there; `git worktree prune` frees it if that is gone for good",
+        ),
         (Reason::InUse(Arc::new(InUse::CheckedOut { path: path() })), Blocked, "is checked out in /w"),
         (
             Reason::InUse(Arc::new(InUse::Kept { path: path() })),
