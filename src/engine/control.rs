@@ -217,7 +217,11 @@ impl Engine<'_> {
         }
         open.ok_or_else(|| {
             let message = format!("run {slug} has no open gate; nothing was changed");
-            Refusal::new(Why::Failed, message).hint(format!("`aynig flow show {slug}` shows where it stands"))
+            let next = match state.run.status {
+                RunStatus::Paused => format!("it is paused; `aynig flow resume {slug}` carries it on"),
+                _ => format!("`aynig flow show {slug}` shows where it stands"),
+            };
+            Refusal::new(Why::Failed, message).hint(next)
         })
     }
 

@@ -120,7 +120,8 @@ fn row(one: &Listed, widths: &Widths) -> String {
     let word = one.word();
     let Widths { slug, age, step } = *widths;
     let label = ui::sanitize(&one.label);
-    let asks = matches!(word, "gate" | "paused" | "stuck" | "parked") || !one.unable.is_empty();
+    let asks =
+        matches!(word, "gate" | "paused" | "stuck" | "parked") || !one.unable.is_empty() || one.is_left;
     let words = ui::sanitize(&one.words);
     let words = match ui::room() {
         _ if !asks => String::new(),

@@ -222,6 +222,9 @@ pub struct Listed {
     /// Seconds since it was made.
     #[serde(skip)]
     pub age: u64,
+    /// Whether the runner of its step is known to be gone before the end of the lease.
+    #[serde(skip)]
+    pub is_left: bool,
 }
 
 impl Listed {
@@ -297,6 +300,7 @@ pub fn list(
             created_at: run.created_at.to_string(),
             updated_at: run.updated_at.to_string(),
             age: u64::try_from(now.saturating_sub(run.created_at.millis()) / 1000).unwrap_or(0),
+            is_left: row.and_then(|row| row.lease.as_ref()).is_some_and(|lease| lease.gone.is_some()),
         })
     });
     Ok((listed.collect::<Result<_, Error>>()?, unread))

@@ -73,6 +73,8 @@ fn tokens_and_cost_are_counted_over_all_processes_and_the_work_stays() {
             (&word.into(), &value.into(), &bound.into())
         );
         assert_eq!(work(&repo, &run), "more\nmore");
+        let resume = format!("aynig flow resume {}`", run.slug);
+        assert_refused(&repo.aynig(["flow", "approve", &run.slug]), 1, &["has no open gate", &resume]);
         repo.aynig_ok(["flow", "resume", &run.slug]);
         repo.aynig_ok(["run", "--drain"]);
         assert_eq!(steps(&repo, &run).len(), 4, "{word}: counted anew");

@@ -49,6 +49,8 @@ fn a_workspace_is_rolled_back_after_its_step_was_killed() {
     kill_in_step(&repo);
     let resumed = err(&repo.aynig_ok(["flow", "resume", &run.slug]));
     assert!(resumed.contains("its runner on this host is gone; the lease ends at "), "{resumed}");
+    let listed = out(&repo.aynig_ok(["flow", "list"]));
+    assert!(listed.contains("its runner on this host is gone; the lease ends at "), "{listed}");
     // The watchdog ends what the runner leaves.
     wait_until("the step to be gone", || repo.aynig(["workspace", "rollback", &run.slug]).status.success());
     assert!(!run.worktree.join("mine").exists());
