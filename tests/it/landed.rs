@@ -32,6 +32,28 @@ fn the_same_change_at_another_place_of_a_file_is_other_work() {
     assert!(!hints.contains("git branch -D first"), "{hints}");
 }
 
+/// CONTRACT 9.7
+#[test]
+fn a_graft_saves_no_work() {
+    let repo = Repo::new();
+    repo.git(["checkout", "-q", "--detach"]);
+    repo.write("mine", "m");
+    repo.commit_all("rescue: unfinished work");
+    let work = repo.head("HEAD");
+    repo.git(["checkout", "-q", "main"]);
+    let rescue = "refs/aynig/rescue/gone/0f8fad5b-d9cb-469f-a165-70867728950e";
+    repo.git(["update-ref", rescue, &work]);
+    let main = repo.head("main");
+    std::fs::create_dir_all(repo.path.join(".git/info")).expect("made");
+    std::fs::write(repo.path.join(".git/info/grafts"), format!("{main} {work}\n")).expect("written");
+    assert!(repo.git(["branch", "--contains", &work]).contains("main"), "git takes it for history");
+    for apply in [vec!["clean"], vec!["clean", "--apply"]] {
+        let said = out(&repo.aynig_ok(apply));
+        assert!(said.contains("in no branch"), "{said}");
+    }
+    assert_eq!(repo.head(rescue), work);
+}
+
 /// CONTRACT 21.7
 #[test]
 fn a_shallow_clone_lands_what_it_has_in_common() {

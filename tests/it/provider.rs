@@ -184,12 +184,12 @@ fn settings_that_are_wrong_are_reported_with_their_place() {
 #[test]
 fn a_check_is_a_turn_of_one_word() {
     let repo = Repo::new();
-    custom(&repo, "good", "read -r line; echo \"OK: $line\"; ls -a | wc -l");
+    custom(&repo, "good", "read -r line; echo \"OK: $line\"; ls -a | wc -l; basename \"$AYNIG_BIN\"");
     custom(&repo, "bad", "echo no account >&2; exit 1");
     configure(&repo, "gone", &[("kind", "acp"), ("command", "no-such-program-anywhere")]);
     let (code, all) = rows(&repo, &["provider", "check", "good"]);
     assert_eq!((code, all.len(), &all[0]["check"]["how"]), (Some(0), 1, &"completed".into()));
-    assert_eq!(all[0]["check"]["answer"], "OK: Reply with the single word OK. Use no tools.\n2\n");
+    assert_eq!(all[0]["check"]["answer"], "OK: Reply with the single word OK. Use no tools.\n2\naynig\n");
     let (code, all) = rows(&repo, &["provider", "check"]);
     assert_eq!(code, Some(1));
     let of = |name: &str| all.iter().find(|row| row["name"] == name).expect("a row");
