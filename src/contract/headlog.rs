@@ -76,26 +76,94 @@ pub(crate) fn origin(
     }
 }
 
-/// Message prefixes of entries that replace a commit by a newer one, or add one on top.
-const GROWTH: [&[u8]; 8] =
-    [b"am", b"aynig", b"cherry-pick", b"commit", b"merge", b"pull", b"rebase", b"revert"];
+/// Message prefixes of entries that add a commit on top, or replace one by its amendment.
+const GROWTH: [&[u8]; 7] = [b"am:", b"aynig", b"cherry-pick", b"commit", b"merge", b"pull", b"revert"];
 
 /// Message prefixes of entries that move HEAD to an existing commit.
 const VISITS: [&[u8]; 4] = [b"aynig", b"checkout", b"push", b"reset"];
 
+/// The begin of the text after which the entry of a rebase's end names the branch that it rebased.
+const RETURNS: &[u8] = b"returning to ";
+
+/// One step of a rebase, of `git rebase` or of `git pull --rebase`, as the entry names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rebase<'a> {
+    /// HEAD goes to the new base. What it leaves is the rebased branch or, for `git rebase BASE BRANCH`, something else.
+    Start,
+    /// A commit is copied as it is.
+    Pick,
+    /// A commit is copied with changes of the caller's, or changed.
+    Change,
+    /// HEAD goes back to the branch that has the copies now.
+    Finish(&'a [u8]),
+    /// HEAD goes back, and all copies are left.
+    Abort,
+    /// Anything else.
+    Other,
+}
+
+impl Moved {
+    /// `<action> (<step>): <more>`; the action has the arguments of a pull. `None` if it is of no rebase.
+    fn of_rebase(&self) -> Option<Rebase<'_>> {
+        let is_pull = self.how.starts_with(b"pull");
+        if !is_pull && !self.how.starts_with(b"rebase") {
+            return None;
+        }
+        let step = self.how.split_once_str(" (").and_then(|(_, rest)| rest.split_once_str("): "));
+        Some(match step {
+            Some((b"start", _)) => Rebase::Start,
+            Some((b"pick", _)) => Rebase::Pick,
+            Some((b"reword" | b"edit" | b"squash" | b"fixup" | b"merge" | b"continue", _)) => Rebase::Change,
+            Some((b"finish", more)) => Rebase::Finish(more.strip_prefix(RETURNS).unwrap_or(more)),
+            Some((b"abort", _)) => Rebase::Abort,
+            // `git pull` without a rebase names no step.
+            None if is_pull => return None,
+            // Instead of copies.
+            None if self.how.ends_with(b": fast-forward") => Rebase::Pick,
+            Some(_) | None => Rebase::Other,
+        })
+    }
+
+    fn begins(&self, words: &[&[u8]]) -> bool {
+        words.iter().any(|word| self.how.starts_with(word))
+    }
+
+    /// Whether HEAD moved away from a commit that nothing replaced. `log` is the whole log, with this entry at `at`;
+    /// `was_at` is that of [`left`].
+    fn leaves(&self, log: &[Self], at: usize, was_at: &impl Fn(&[u8], CommitId) -> bool) -> bool {
+        match self.of_rebase() {
+            None => !self.begins(&GROWTH),
+            Some(Rebase::Pick | Rebase::Change) => false,
+            Some(Rebase::Start) => {
+                let mut rest = log[at + 1..].iter().filter_map(Self::of_rebase);
+                match rest.find(|step| matches!(step, Rebase::Start | Rebase::Finish(_) | Rebase::Abort)) {
+                    Some(Rebase::Finish(branch)) => !was_at(branch, self.from),
+                    _ => true,
+                }
+            }
+            // Copies that were only begun are in the commits that HEAD is back at.
+            Some(Rebase::Abort) => {
+                let before = log[..at].iter().rev();
+                let mut since = before.take_while(|moved| moved.of_rebase() != Some(Rebase::Start));
+                since.any(|moved| moved.of_rebase() != Some(Rebase::Pick))
+            }
+            Some(Rebase::Finish(_) | Rebase::Other) => true,
+        }
+    }
+}
+
 /// Returns the commits that were made in this checkout and that HEAD then left, oldest first. A
-/// branch may still contain them.
-pub(crate) fn left(log: &[Moved]) -> Vec<CommitId> {
-    let begins = |moved: &Moved, words: &[&[u8]]| words.iter().any(|word| moved.how.starts_with(word));
-    let is_made = |moved: &Moved| !begins(moved, &VISITS) && !moved.how.ends_with(b"Fast-forward");
+/// branch may still contain them. `was_at` returns whether a ref (`refs/heads/x`) was at a commit, by its log.
+pub(crate) fn left(log: &[Moved], was_at: impl Fn(&[u8], CommitId) -> bool) -> Vec<CommitId> {
+    let is_made = |moved: &Moved| !moved.begins(&VISITS) && !moved.how.ends_with(b"Fast-forward");
     let mut found = Vec::new();
     for (at, moved) in log.iter().enumerate() {
-        let is_left = moved.from != moved.to && !begins(moved, &GROWTH);
         // The first entry is the creation of the checkout.
         let mut before = log[..at].iter().skip(1);
-        if is_left
+        if moved.from != moved.to
             && !found.contains(&moved.from)
             && before.any(|made| made.to == moved.from && is_made(made))
+            && moved.leaves(log, at, &was_at)
         {
             found.push(moved.from);
         }
@@ -135,8 +203,12 @@ mod tests {
     fn what_was_left() {
         let begun = (0, 1, "aynig: a worktree");
         let made = (1, 2, "commit: a");
+        const START: (u8, u8, &str) = (2, 9, "rebase (start): checkout x");
+        const PICK: (u8, u8, &str) = (9, 3, "rebase (pick): a");
+        const FINISH: &str = "rebase (finish): returning to refs/heads/own";
+        const ABORT: &str = "rebase (abort): returning to refs/heads/own";
         type Row = (&'static str, Vec<(u8, u8, &'static str)>, &'static [u8]);
-        let rows: [Row; 13] = [
+        let rows: [Row; 24] = [
             ("nothing yet", vec![begun], &[]),
             ("nothing but commits", vec![begun, made, (2, 3, "commit: b")], &[]),
             ("a reset", vec![begun, made, (2, 1, "reset: moving to HEAD^")], &[2]),
@@ -146,9 +218,42 @@ mod tests {
             ("two", vec![begun, made, (2, 1, "reset: x"), (1, 3, "commit: b"), (3, 1, "reset: x")], &[2, 3]),
             ("an amended commit", vec![begun, made, (2, 3, "commit (amend): a")], &[]),
             ("a renewal", vec![begun, made, (2, 3, "aynig: renew the lease")], &[]),
+            ("a rebase of a branch", vec![begun, made, START, PICK, (3, 3, FINISH)], &[]),
             (
-                "a rebase",
-                vec![begun, made, (2, 9, "rebase (start): checkout x"), (9, 3, "rebase (pick): a")],
+                "a pull",
+                vec![
+                    begun,
+                    made,
+                    (2, 9, "pull --rebase . x (start): checkout x"),
+                    (9, 3, "pull --rebase . x (pick): a"),
+                    (3, 3, "pull --rebase . x (finish): returning to refs/heads/own"),
+                ],
+                &[],
+            ),
+            (
+                "a rebase of another branch",
+                vec![begun, (1, 4, "commit: b"), (4, 9, "rebase (start): checkout x"), PICK, (3, 3, FINISH)],
+                &[4],
+            ),
+            ("a rebase without a branch", vec![begun, made, START, PICK], &[2]),
+            ("a rebase under way", vec![begun, made, START], &[2]),
+            ("an aborted rebase", vec![begun, made, START, PICK, (3, 2, ABORT)], &[2]),
+            ("a commit in it", vec![begun, made, START, PICK, (3, 4, "commit: c"), (4, 2, ABORT)], &[2, 4]),
+            (
+                "a conflict in it",
+                vec![begun, made, START, (9, 4, "rebase (continue): c"), (4, 2, ABORT)],
+                &[2, 4],
+            ),
+            (
+                "a label in it",
+                vec![begun, made, START, PICK, (3, 9, "rebase (reset): 'onto'"), (9, 2, ABORT)],
+                &[2, 3, 9],
+            ),
+            ("patches that were taken back", vec![begun, (1, 4, "am: a"), (4, 1, "am --abort")], &[4]),
+            ("patches", vec![begun, (1, 4, "am: a"), (4, 5, "am: b")], &[]),
+            (
+                "a merge that was pulled",
+                vec![begun, made, (2, 9, "pull . x: Merge made by the 'ort' strategy.")],
                 &[],
             ),
             ("a visit", vec![begun, (1, 9, "checkout: x"), (9, 1, "checkout: y")], &[]),
@@ -157,7 +262,8 @@ mod tests {
         ];
         for (what, entries, expected) in rows {
             let expected: Vec<CommitId> = expected.iter().map(|number| id(*number)).collect();
-            assert_eq!(left(&log(&entries)), expected, "{what}");
+            let was_at = |name: &[u8], commit| name == b"refs/heads/own" && commit == id(2);
+            assert_eq!(left(&log(&entries), was_at), expected, "{what}");
         }
     }
 

@@ -92,7 +92,8 @@ impl Repo {
     pub(crate) fn may_have_in_progress(&self, git_dir: &Path) -> bool {
         FILES.iter().any(|(name, _)| git_dir.join(name).symlink_metadata().is_ok())
             || own_refs(git_dir.join("refs")).map_or(true, |refs| !refs.is_empty())
-            || reflog::known(git_dir, "HEAD".into()).map_or(true, |log| !headlog::left(&log).is_empty())
+            || reflog::known(git_dir, "HEAD".into())
+                .map_or(true, |log| !headlog::left(&log, |_, _| false).is_empty())
     }
 
     /// Whether the private git directory refers to commits that no ref contains.
@@ -151,12 +152,15 @@ impl Repo {
     fn left_commits(&self, worktree: &Worktree) -> Result<Vec<CommitId>, ProcessError> {
         let log = reflog::known(&worktree.git_dir, "HEAD".into())?;
         let Some(last) = log.last().map(|moved| moved.to) else { return Ok(Vec::new()) };
-        let branch_log = reflog::known(self.common_dir(), worktree.mark.branch.full_ref().as_ref())?;
+        let log_of = |name: &[u8]| reflog::known(self.common_dir(), name.as_bstr());
+        let has = |log: &[Moved], commit| log.iter().any(|moved| moved.from == commit || moved.to == commit);
+        let branch_log = log_of(&worktree.mark.branch.full_ref())?;
+        // The log of a branch that cannot be read shows nothing: then the commit is saved.
+        let was_at = |name: &[u8], commit| log_of(name).is_ok_and(|log| has(&log, commit));
         let in_worktree = format!("git -C {} reflog delete --rewrite HEAD", worktree.path.display());
         let mut found = Vec::new();
-        for commit in headlog::left(&log) {
-            let is_logged = branch_log.iter().any(|moved| moved.from == commit || moved.to == commit);
-            if !is_logged
+        for commit in headlog::left(&log, was_at) {
+            if !has(&branch_log, commit)
                 && self.is_logged_here(commit, &log, &in_worktree)?
                 && !matches!(self.landed(commit, last), Ok(Some(_)))
                 && self.held_below(commit, &NAMED)?.is_none()
