@@ -472,6 +472,41 @@ fn what_a_rebase_left_is_saved() {
     assert_eq!(repo.rescues(), [""; 0], "a rebase that ended left nothing");
 }
 
+/// Git takes a notebook with new outputs for unchanged, if a filter strips them.
+/// CONTRACT 9.5
+#[test]
+fn what_a_clean_filter_leaves_out_is_saved() {
+    let repo = repo("echo out: result >>n.ipynb; git status >/dev/null; echo out: new >new.ipynb; exit 1");
+    repo.git(["config", "filter.strip.clean", "grep -v ^out"]);
+    repo.git(["config", "filter.strip.smudge", "cat"]);
+    for name in [".gitattributes", "n.ipynb"] {
+        repo.write(name, "*.ipynb filter=strip\n");
+    }
+    repo.commit_all("a notebook");
+    repo.git(["branch", "-f", "task"]);
+    repo.aynig_ok(["set-state", "task", "--state", "work"]);
+    repo.aynig(["run"]);
+    let rescue = repo.rescue();
+    assert!(repo.git(["show", &format!("{rescue}:n.ipynb")]).ends_with("out: result"));
+    assert_eq!(repo.git(["show", &format!("{rescue}:new.ipynb")]), "out: new");
+    repo.assert_tidy();
+    repo.workspace_ok(["create", "x"]);
+    let path = std::path::PathBuf::from(out(&repo.workspace_ok(["path", "x"])).trim());
+    let expects = |verb: &[&str]| {
+        std::fs::write(path.join("n.ipynb"), format!("*.ipynb filter=strip\nout: {}\n", verb[0]))
+            .expect("written");
+        repo.git_command().args(["-C", path.to_str().expect("UTF-8"), "status"]).output().expect("git runs");
+        let before = repo.rescues();
+        let shown = repo.workspace_ok(verb.iter().copied());
+        let new: Vec<String> = repo.rescues().into_iter().filter(|name| !before.contains(name)).collect();
+        assert_eq!(new.len(), 1, "{verb:?}: {}", told(&shown));
+        let saved = repo.git(["show", &format!("{}:n.ipynb", new[0])]);
+        assert!(saved.ends_with(&format!("out: {}", verb[0])), "{verb:?}: {saved}");
+    };
+    expects(&["rollback", "x"]);
+    expects(&["remove", "--apply", "x"]);
+}
+
 /// Saved only once, also after a runner that was killed right after saving it.
 #[test]
 fn what_git_had_put_aside_is_saved_once() {

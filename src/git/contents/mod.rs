@@ -8,9 +8,11 @@
 //! | `ignored` | ignored files that a list names |
 //! | `submodules` | fills submodules |
 //! | `nested` | finds submodules with commits or changes of their own |
+//! | `filtered` | contents that a clean filter leaves out |
 //! | `in_progress` | commits that only the private git directory refers to: a merge, a rebase, an autostash |
 //! | `rescue` | saves all of it under a ref |
 
+pub(crate) mod filtered;
 pub(crate) mod ignored;
 pub(crate) mod in_progress;
 pub(crate) mod index;

@@ -124,7 +124,7 @@ impl Repo {
         } else {
             self.look_inside(worktree, &base)?
         };
-        let (snapshot, staged) = (inside.files, inside.index);
+        let (snapshot, staged) = (self.with_filtered(worktree, inside.files)?, inside.index);
         let mut in_progress = self.commits_in_progress(worktree).map_err(failed)?;
         let is_safe = |commit| {
             self.descends(situation.base, commit)

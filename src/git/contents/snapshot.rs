@@ -171,7 +171,7 @@ impl Repo {
             return Ok(false);
         }
         if age.is_ok_and(|age| self.is_untouched(worktree, &index_file, &age)) {
-            return Ok(true);
+            return self.has_filtered(worktree).map(|has| !has);
         }
         let output = worktree
             .git(["status", "--porcelain", "-z", "--untracked-files=normal", "--ignore-submodules=none"])
@@ -179,7 +179,7 @@ impl Repo {
             .env("GIT_OPTIONAL_LOCKS", "0")
             .env("GIT_NO_LAZY_FETCH", "1")
             .run_over_all()?;
-        Ok(output.stdout.is_empty())
+        Ok(output.stdout.is_empty() && !self.has_filtered(worktree)?)
     }
 
     /// Writes two trees of a worktree: of all its files (tracked ones as they are on disk, and

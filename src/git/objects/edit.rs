@@ -104,6 +104,17 @@ impl Repo {
         })
     }
 
+    /// Stores a content.
+    pub(crate) fn write_blob(&self, content: &[u8]) -> Result<gix::ObjectId, CommitError> {
+        self.write_bytes(gix::objs::Kind::Blob, content).map_err(|error| self.unwritten(&error))
+    }
+
+    /// The id that a content has, stored or not.
+    pub(crate) fn blob_id(&self, content: &[u8]) -> Option<CommitId> {
+        let id = gix::objs::compute_hash(self.gix.object_hash(), gix::objs::Kind::Blob, content);
+        id.ok().map(|id| ours(&id))
+    }
+
     /// The files of a tree, recursively, at most `most`.
     pub fn blobs_of(&self, root: CommitId, most: usize) -> Result<Vec<Blob>, CommitError> {
         self.blobs_outside(root, most, &[])

@@ -1,0 +1,112 @@
+//! Contents that a filter of the user leaves out of the files that git stores (`filter.<name>.clean`), such as the
+//! outputs of a notebook.
+//!
+//! Invariant: git takes a file for unchanged if only such contents differ, and no commit of it has them. So they are
+//! compared with what a checkout would write (CONTRACT 9.5). Without such a setting, nothing is read. The files of
+//! Git LFS are left out: its filter stores what it takes.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use bstr::{BString, ByteSlice};
+use gix::objs::tree::EntryKind;
+
+use crate::contract::ids::CommitId;
+use crate::fsutil;
+use crate::git::contents::index::Edit;
+use crate::git::contents::rescue::RescueError;
+use crate::git::process::call::ProcessError;
+use crate::git::repo::open::Repo;
+use crate::git::worktrees::held::Worktree;
+
+/// The filter of Git LFS.
+const LFS: &str = "lfs";
+
+/// A file with contents of its own.
+struct Filtered {
+    path: BString,
+    content: Vec<u8>,
+    kind: EntryKind,
+}
+
+impl Repo {
+    /// Whether a worktree that git takes for unchanged has contents that its commit would not give back.
+    pub(crate) fn has_filtered(&self, worktree: &Worktree) -> Result<bool, ProcessError> {
+        let all = self.candidates(worktree)?;
+        if all.is_empty() {
+            return Ok(false);
+        }
+        let head = self.checked_out(worktree).and_then(|head| self.commit(head).ok());
+        let Some(head) = head else { return Ok(true) };
+        Ok(all.iter().any(|one| !self.gives_back(worktree, head.tree, one)))
+    }
+
+    /// The tree `files` with the contents as they are in the worktree, where it would not give them back.
+    pub(crate) fn with_filtered(
+        &self,
+        worktree: &Worktree,
+        files: CommitId,
+    ) -> Result<CommitId, RescueError> {
+        let mut edits: Vec<Edit> = Vec::new();
+        for one in self.candidates(worktree)? {
+            if !self.gives_back(worktree, files, &one) {
+                let blob = self.write_blob(&one.content)?;
+                edits.push((one.path, Some((one.kind, blob))));
+            }
+        }
+        if edits.is_empty() { Ok(files) } else { Ok(self.changed_tree(files, &edits)?) }
+    }
+
+    /// Whether a checkout of `files` writes what is in the file. A filter that fails gives nothing back.
+    fn gives_back(&self, worktree: &Worktree, files: CommitId, one: &Filtered) -> bool {
+        // Most files are stored as they are, and need no filter.
+        let stored = one.path.to_str().ok().and_then(|path| self.file_at(files, path).ok().flatten());
+        if stored.is_some_and(|stored| self.blob_id(&one.content) == Some(stored.id)) {
+            return true;
+        }
+        let name = [files.to_string().as_bytes(), b":", &one.path].concat();
+        let written = worktree.git(["cat-file", "--filters"]).arg(OsStr::from_bytes(&name)).run_unchecked();
+        written.is_ok_and(|written| written.status.success() && written.stdout == one.content)
+    }
+
+    /// The files that have such a filter.
+    fn candidates(&self, worktree: &Worktree) -> Result<Vec<Filtered>, ProcessError> {
+        let drivers = self.drivers();
+        if drivers.is_empty() || !worktree.path.is_dir() {
+            return Ok(Vec::new());
+        }
+        let listed = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+        let listed = worktree.git(listed).run()?.stdout;
+        let named = worktree.git(["check-attr", "-z", "--stdin", "filter"]).stdin(listed).run()?.stdout;
+        // "<path> NUL filter NUL <value> NUL"
+        let words: Vec<&[u8]> = named.split(|byte| *byte == 0).collect();
+        let of = |value: &[u8]| drivers.iter().any(|driver| driver.as_bytes() == value);
+        let paths = words.chunks_exact(3).filter(|chunk| of(chunk[2])).map(|chunk| chunk[0]);
+        Ok(paths.filter_map(|path| filtered(&worktree.path, path)).collect())
+    }
+
+    /// The names of the filters that change what git stores.
+    fn drivers(&self) -> Vec<String> {
+        let all = self.settings("filter").into_iter().filter_map(|one| {
+            let (driver, name) = one.name.rsplit_once('.')?;
+            let cleans = ["clean", "process"].iter().any(|known| name.eq_ignore_ascii_case(known));
+            let is_set = one.value.is_some_and(|value| !value.is_empty());
+            (cleans && is_set && driver != LFS).then(|| driver.to_owned())
+        });
+        let mut all: Vec<String> = all.collect();
+        all.sort();
+        all.dedup();
+        all
+    }
+}
+
+/// A file of a worktree; `None` if it is none, or gone.
+fn filtered(top: &Path, path: &[u8]) -> Option<Filtered> {
+    let file = top.join(OsStr::from_bytes(path));
+    let found = file.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
+    let is_executable = found.permissions().mode() & 0o100 != 0;
+    let kind = if is_executable { EntryKind::BlobExecutable } else { EntryKind::Blob };
+    Some(Filtered { path: path.into(), content: fsutil::read_plain(&file).ok()?, kind })
+}
