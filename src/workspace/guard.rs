@@ -95,9 +95,17 @@ impl Workspaces<'_> {
         let Some(other) = other else { return Ok(()) };
         let message =
             format!("{branch} is checked out at {} as well; nothing was changed", other.path.display());
-        let detach = format!("git -C {} switch --detach", shell_quote(other.path.display().to_string()));
-        Err(Refusal::new(Why::Conflict, message)
-            .hint(format!("put that checkout on another branch, or detach it: `{detach}`; then again")))
+        let shown = shell_quote(other.path.display().to_string());
+        let next = if other.branch().as_ref() == Some(&branch) {
+            format!(
+                "put that checkout on another branch, or detach it: `git -C {shown} switch --detach`; then again"
+            )
+        } else {
+            format!(
+                "a rebase or bisect of it is under way there; conclude it (`git -C {shown} status` shows how), then again"
+            )
+        };
+        Err(Refusal::new(Why::Conflict, message).hint(next))
     }
 
     /// The registrations of a workspace in this repository.

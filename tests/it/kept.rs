@@ -67,3 +67,35 @@ fn a_branch_in_a_kept_worktree_is_freed_by_the_line_that_is_printed() {
     repo.aynig_ok(["run"]);
     assert_eq!(repo.state("work"), "done");
 }
+
+/// CONTRACT 9.7
+#[test]
+fn a_worktree_that_is_kept_in_the_middle_of_a_rebase_or_bisect_frees_its_branch() {
+    let begun = "for i in 1 2; do echo $i >$i; git add $i; git commit -qm $i; done\n";
+    for (what, begin) in [
+        ("a rebase", "GIT_SEQUENCE_EDITOR='sed -i s/^pick/edit/' git rebase -q -i --update-refs HEAD~2"),
+        (
+            "a rebase of patches",
+            "git format-patch -q -1; echo x >2; git commit -qam x; git am -q 0001* || true",
+        ),
+        ("a bisect", "git bisect start HEAD HEAD~2"),
+    ] {
+        let inner = "git init -q inner; git -C inner commit -q --allow-empty -m own";
+        let repo = Repo::scene(&[("a", &format!("{begun}{begin}\n{inner}\nexit 1"))]);
+        repo.ready("work", "a");
+        let output = repo.aynig(["run"]);
+        assert_eq!(repo.state("work"), "stalled", "{what}: {}", told(&output));
+        repo.write(".aynig/command/a", "#!/bin/sh\necho 'SET_STATE {\"state\":\"done\"}'\n");
+        repo.commit_all("a command that ends");
+        repo.aynig_ok(["set-state", "--retry", "work"]);
+        let again = repo.aynig_ok(["run", "--commands-from", "main", "--log-level", "debug"]);
+        assert_eq!(repo.state("work"), "done", "{what}: {}", told(&again));
+        // The person can end it there.
+        let path = repo.worktrees().remove(0);
+        let end = if what == "a bisect" { vec!["bisect", "reset"] } else { vec!["rebase", "--abort"] };
+        if what != "a rebase of patches" {
+            repo.git([vec!["-C", &path], end].concat());
+            assert_eq!(repo.git(["-C", &path, "branch", "--show-current"]), "", "{what}");
+        }
+    }
+}

@@ -94,7 +94,7 @@ impl Repo {
         let failed = |error| files("leave", &place.path)(error);
         place.write_back_link().map_err(failed)?;
         place.mend_link().map_err(|error| files("leave", &place.path)(error))?;
-        place.detach(head).map_err(|error| files("leave", &place.path)(error))?;
+        place.let_go(head).map_err(|error| files("leave", &place.path)(error))?;
         let owner = Owner::Kept { attempt: mark.attempt, why: why.to_owned() };
         fsutil::replace(&place.git_dir.join("locked"), &owner.text())
             .map_err(|error| files("leave", &place.path)(error))

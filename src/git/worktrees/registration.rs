@@ -29,6 +29,15 @@ const POOL: &[u8] = b"aynig pool: clean, kept for a next step (git config aynig.
 
 const SPARE: &[u8] = b"aynig spare: clean, goes to the next step of a run under way";
 
+/// Files that name the branch that a rebase moves.
+const REBASED: [&str; 2] = ["rebase-merge/head-name", "rebase-apply/head-name"];
+
+/// The file that names the branches that `rebase --update-refs` moves besides.
+const UPDATED: &str = "rebase-merge/update-refs";
+
+/// The file that names the branch, or the commit, that a bisect returns to.
+const BISECTED: &str = "BISECT_START";
+
 /// How often a HEAD is read that is empty, and how long to wait before.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(5);
@@ -241,6 +250,22 @@ impl Workplace {
         fsutil::replace(&self.git_dir.join("HEAD"), format!("{commit}\n").as_bytes())
     }
 
+    /// Detaches HEAD, and what was begun there from its branches: a rebase goes on without one, and a bisect ends at
+    /// `commit`.
+    pub(crate) fn let_go(&self, commit: CommitId) -> std::io::Result<()> {
+        self.detach(commit)?;
+        let end = format!("{commit}\n");
+        // As git writes them for a HEAD that was detached.
+        let texts = REBASED.map(|name| (name, "detached HEAD\n"));
+        for (name, text) in texts.into_iter().chain([(UPDATED, ""), (BISECTED, &end)]) {
+            let file = self.git_dir.join(name);
+            if file.symlink_metadata().is_ok_and(|found| found.is_file()) {
+                fsutil::replace(&file, text.as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
     /// Whether a repository was made at the top: its `.git` is then a directory, not the file that
     /// names ours.
     pub(crate) fn is_another_repository(&self) -> bool {
@@ -421,13 +446,13 @@ pub(crate) fn branch_in_progress(git_dir: &Path) -> Option<BranchName> {
 /// The branches that a rebase or a bisect in `git_dir` moves or returns to, those of `rebase --update-refs` last.
 fn in_progress(git_dir: &Path) -> Result<Vec<BranchName>, Unread> {
     let mut found = Vec::new();
-    for name in ["rebase-merge/head-name", "rebase-apply/head-name"] {
+    for name in REBASED {
         let text = read_if_there(&git_dir.join(name))?.unwrap_or_default();
         found.extend(BranchName::from_full_ref(text.trim().as_bstr()));
     }
-    let start = read_if_there(&git_dir.join("BISECT_START"))?.unwrap_or_default();
+    let start = read_if_there(&git_dir.join(BISECTED))?.unwrap_or_default();
     found.extend(BranchName::new(start.trim()).ok());
-    let others = read_if_there(&git_dir.join("rebase-merge/update-refs"))?.unwrap_or_default();
+    let others = read_if_there(&git_dir.join(UPDATED))?.unwrap_or_default();
     found.extend(others.lines().filter_map(|line| BranchName::from_full_ref(line.trim().as_bstr())));
     Ok(found)
 }

@@ -298,7 +298,7 @@ impl Repo {
         head: CommitId,
         why: &str,
     ) -> Result<(), WorktreeError> {
-        worktree.detach(head).map_err(files("detach", &worktree.git_dir))?;
+        worktree.let_go(head).map_err(files("detach", &worktree.git_dir))?;
         crate::crashpoint::reach(crate::crashpoint::Point::KeptDetached);
         let owner = Owner::Kept { attempt: worktree.mark.attempt, why: why.to_owned() };
         let file = worktree.git_dir.join("locked");

@@ -321,7 +321,12 @@ impl Display for InUse {
                 )
             }
             Self::InProgress { path } => {
-                write!(f, "a rebase or bisect of it is under way in {}", path.display())
+                let shown = path.display().to_string();
+                let status = format!("git -C {} status", shell_quote(&shown));
+                write!(
+                    f,
+                    "a rebase or bisect of it is under way in {shown}; `{status}` shows how to conclude it"
+                )
             }
             Self::Attempt { attempt, path } => {
                 write!(f, "attempt {attempt} is still in its worktree {}", path.display())

@@ -209,7 +209,7 @@ fn reasons_table() {
         (
             Reason::InUse(Arc::new(InUse::InProgress { path: path() })),
             Blocked,
-            "a rebase or bisect of it is under way in /w",
+            "a rebase or bisect of it is under way in /w; `git -C /w status` shows how to conclude it",
         ),
         (
             Reason::CheckoutBehind { local: BranchName::new("b").expect("a name") },
