@@ -139,6 +139,8 @@ points! {
     WorkspaceHeard = "workspace-heard",
     /// A snapshot is written; its branch is not at it yet.
     SnapshotWritten = "snapshot-written",
+    /// The log of HEAD has a move of its branch; the branch is not moved yet.
+    HeadLogged = "head-logged",
     /// The branch is at the snapshot; the index is not.
     SnapshotMoved = "snapshot-moved",
     /// What a rollback discards is saved, and what is due is recorded.

@@ -9,7 +9,6 @@ use bstr::ByteSlice;
 
 use crate::contract::ids::CommitId;
 use crate::git::Repo;
-use crate::git::objects::unread::Unread;
 use crate::git::worktrees::registration::{Mark, Registered, Workplace};
 use crate::runner::clean::Lasting;
 use crate::words::{error_chain, shell_quote};
@@ -281,7 +280,7 @@ impl Workspaces<'_> {
         if commits.all(|commit| self.repo.commit(commit).is_ok()) {
             return None;
         }
-        self.repo.unread_objects().map(|unread| (unread.to_string(), Unread::NEXT.to_owned()))
+        self.repo.unread_objects().map(|unread| (unread.to_string(), unread.next()))
     }
 
     /// What a snapshot would have to set right in a worktree that is complete.

@@ -339,10 +339,10 @@ impl Workspaces<'_> {
         let recorded = CommitId::parse_hex(held.context.head_sha.as_bytes());
         let recorded = recorded.filter(|head| self.repo.descends(tip, *head));
         let at = self.repo.head_of_log(&worktree.git_dir).or(recorded).unwrap_or(base);
-        if at == tip || self.repo.commit(at).is_err() {
+        let branch = held.context.branch();
+        if at == tip || self.repo.commit(at).is_err() || self.repo.was_not_moved(worktree, &branch, tip) {
             return Ok(Ok(()));
         }
-        let branch = held.context.branch();
         let because = |error: &dyn std::error::Error| Refusal::because(&format!("adopt {branch}"), error);
         if !self.repo.descends(tip, at) {
             // Somebody set the branch to something else.
@@ -421,14 +421,17 @@ impl Workspaces<'_> {
                 .write_commit_of(&new, &author, Purpose::Signature)
                 .map_err(|error| because(&error))?;
             reach(Point::SnapshotWritten);
-            let refused = |why: &str| {
-                Refusal::new(Why::Conflict, format!("could not {trying}: {why}"))
-                    .hint("the branch moved meanwhile; nothing is lost, take it again")
-            };
             match self.repo.swap_head(worktree, tip, commit, "aynig: snapshot") {
                 Ok(Swap::Won) => {}
-                Ok(Swap::Lost { .. }) => return Err(refused("its branch is not where it was")),
-                Err(error) => return Err(refused(&error_chain(&error))),
+                Ok(Swap::Lost { .. }) => {
+                    let message = format!("could not {trying}: its branch is not where it was");
+                    return Err(Refusal::new(Why::Conflict, message)
+                        .hint("the branch moved meanwhile; nothing is lost, take it again"));
+                }
+                Err(error) => {
+                    return Err(because(&error)
+                        .hint("nothing is lost: all is in the worktree as it was; then take it again"));
+                }
             }
             reach(Point::SnapshotMoved);
             done.commit = Some(commit);

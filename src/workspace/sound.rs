@@ -6,7 +6,6 @@ use std::path::Path;
 
 use crate::contract::ids::CommitId;
 use crate::git::Swap;
-use crate::git::objects::unread::Unread;
 use crate::words::shell_quote;
 
 use super::Workspaces;
@@ -42,7 +41,7 @@ impl Workspaces<'_> {
         // Commits in it would count as lost, and older ones take their place.
         if let Some(unread) = self.repo.unread_objects() {
             let message = format!("{trying}: {unread}; nothing was changed");
-            return Err(Refusal::new(Why::Setup, message).hint(Unread::NEXT));
+            return Err(Refusal::new(Why::Setup, message).hint(unread.next()));
         }
         if matches!(held.context.state, State::Preparing | State::Removed) {
             return Ok(());

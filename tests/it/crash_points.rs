@@ -116,7 +116,11 @@ fn cases(point: Point) -> Vec<Case> {
         Point::WorkspaceNoted | Point::WorkspaceBranched | Point::WorkspaceMade | Point::WorkspaceUnmade => {
             vec![]
         }
-        Point::SnapshotWritten | Point::SnapshotMoved | Point::RollbackNoted | Point::RollbackAside => vec![],
+        Point::SnapshotWritten
+        | Point::HeadLogged
+        | Point::SnapshotMoved
+        | Point::RollbackNoted
+        | Point::RollbackAside => vec![],
         Point::RollbackUnregistered | Point::RollbackMoved | Point::RollbackAdded => vec![],
         Point::IgnoredMoved | Point::IgnoredCarried => vec![],
         Point::RollbackDone | Point::WorkspaceUnheard | Point::WorkspaceHeard => vec![],

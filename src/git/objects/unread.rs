@@ -3,9 +3,11 @@
 //! Invariant: an object is lost only if it is in none of these places. Otherwise it may be back in a moment, as a disk
 //! is that was not mounted, so nothing may take its place.
 
+use std::ffi::OsStr;
 use std::fmt::{Display, Formatter};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -20,6 +22,12 @@ const INDEX: &[u8; 4] = b"\xfftOc";
 /// How often the index of a new pack is looked for, and how long to wait before: git writes it last.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(10);
+
+/// What a pack lacks if a git was killed while it made it known.
+const NO_INDEX: &str = "its index is missing";
+
+/// The beginnings of the names of packs that are not known yet. One that was killed leaves them.
+const DRAFTS: [&str; 2] = ["tmp_", ".tmp-"];
 
 /// A pack, its index or a directory of objects that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,8 +46,15 @@ impl Display for Unread {
 
 impl Unread {
     /// The next step.
-    pub const NEXT: &str = "make it readable, then again; if it is lost, move it away (a directory of another repository: remove its line \
-                            from `objects/info/alternates`), and `git fsck` names what is missing";
+    #[must_use]
+    pub fn next(&self) -> String {
+        if self.why == NO_INDEX {
+            return format!("`git index-pack {}` makes it anew, then again", self.path.display());
+        }
+        "make it readable, then again; if it is lost, move it away (a directory of another repository: remove its line from \
+         `objects/info/alternates`, here or there, or write an absolute path), and `git fsck` names what is missing"
+            .to_owned()
+    }
 }
 
 impl Repo {
@@ -97,7 +112,9 @@ fn unread_in(directory: &Path, length: usize) -> Result<(), Unread> {
     if packs.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
         return Ok(());
     }
-    for path in listed(&packs)?.flatten().map(|entry| entry.path()) {
+    let is_draft = |name: &OsStr| DRAFTS.iter().any(|begin| name.as_bytes().starts_with(begin.as_bytes()));
+    let known = listed(&packs)?.flatten().filter(|entry| !is_draft(&entry.file_name()));
+    for path in known.map(|entry| entry.path()) {
         let checked = match path.extension().and_then(|extension| extension.to_str()) {
             Some("pack") => check_pack(&path, length),
             Some("idx") => check_index(&path),
@@ -124,7 +141,7 @@ fn check_pack(pack: &Path, length: usize) -> io::Result<()> {
         found = opened(&index)?;
     }
     let Some(mut index) = found else {
-        return if pack.exists() { Err(io::Error::other("its index is missing")) } else { Ok(()) };
+        return if pack.exists() { Err(io::Error::other(NO_INDEX)) } else { Ok(()) };
     };
     // An index ends with the digest of the pack, and its own.
     let from_end = |count: usize| SeekFrom::End(-i64::try_from(count * length).unwrap_or(i64::MAX));
@@ -191,6 +208,8 @@ mod tests {
             ("b.pack", &pack),
             ("b.idx", &old),
             ("tmp_pack_x", &vec![]),
+            (".tmp-7-pack-x.pack", &pack),
+            ("tmp_pack.pack", &vec![]),
             ("a.rev", &vec![]),
         ] {
             put(name, content);
@@ -217,6 +236,8 @@ mod tests {
             std::fs::remove_dir(place(name)).expect("removed");
         }
         put("d.pack", &pack);
-        assert_eq!(looked(), Err(place("d.pack")), "without an index");
+        let without_index = unread_in(scratch.path(), 20).expect_err("a fault");
+        assert_eq!(without_index.path, place("d.pack"));
+        assert!(without_index.next().starts_with("`git index-pack "), "{}", without_index.next());
     }
 }

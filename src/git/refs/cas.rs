@@ -156,6 +156,7 @@ impl Repo {
             }
             Ok(()) | Err(_) => {}
         }
+        crate::crashpoint::reach(crate::crashpoint::Point::HeadLogged);
         self.write_ref(prepared, new, log)?;
         Ok(Swap::Won)
     }

@@ -13,12 +13,13 @@ use gix::refs::store::WriteReflog;
 
 use crate::clock;
 use crate::contract::headlog::{self, Moved};
-use crate::contract::ids::CommitId;
+use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::layout::{HEADS, TRACKED};
 use crate::fsutil;
 use crate::git::process::call::ProcessError;
 use crate::git::refs::lock::is_of_a_race;
 use crate::git::repo::open::Repo;
+use crate::git::worktrees::registration::Workplace;
 
 /// Refs that get a reflog when they are created, under git's default configuration.
 const LOGGED: [&str; 3] = [HEADS, TRACKED, "refs/notes/"];
@@ -135,6 +136,18 @@ impl Repo {
     /// The newest commit that a checkout's HEAD was moved to, by its reflog.
     pub(crate) fn head_of_log(&self, git_dir: &Path) -> Option<CommitId> {
         of_head(git_dir).last().map(|moved| moved.to)
+    }
+
+    /// Whether the newest entry of HEAD's log moves `branch` on from `tip`, where the branch still is. The log is
+    /// written first, so the program was killed, or the disk was full, before the branch was moved.
+    pub(crate) fn was_not_moved(&self, place: &Workplace, branch: &BranchName, tip: CommitId) -> bool {
+        let Some(last) = of_head(&place.git_dir).pop().filter(|last| last.from == tip && last.to != tip)
+        else {
+            return false;
+        };
+        let log = known(self.common_dir(), branch.full_ref().as_ref()).unwrap_or_default();
+        // Otherwise somebody set the branch back.
+        !log.last().is_some_and(|moved| moved.from == last.to && moved.to == tip)
     }
 
     /// Formats the entry of a move from `old` to `new`.

@@ -182,7 +182,7 @@ fn no_ignored_file_is_lost_where_moving_them_is_killed() {
 /// CONTRACT 15.6
 #[test]
 fn a_snapshot_that_is_killed_is_taken_by_the_next() {
-    for point in ["snapshot-written", "snapshot-moved"] {
+    for point in ["snapshot-written", "head-logged", "snapshot-moved"] {
         let repo = Repo::new();
         let made = repo.made("fix");
         made.sh(&repo, "echo x >>README; echo y >y");

@@ -8,7 +8,6 @@ use aynig::contract::layout::own_directory;
 use aynig::contract::lease::Liveness;
 use aynig::contract::retention::age_words;
 use aynig::fsutil::process_with;
-use aynig::git::objects::unread::Unread;
 use aynig::git::worktrees::registration::Registered;
 use aynig::git::{DamagedRef, RefFlaw, Repo};
 use aynig::ops::app::Process;
@@ -78,20 +77,20 @@ fn of_ended(repo: &Repo, process: &Process) -> Result<Vec<Finding>, Error> {
 
 /// Names branches whose commits cannot be read.
 fn without_commit(repo: &Repo) -> Vec<Finding> {
-    let is_unread = repo.unread_objects().is_some();
+    let unread = repo.unread_objects();
     // If they cannot be listed, other checks report it.
     let tips = repo.branches().unwrap_or_default().into_iter();
     let commits = tips.filter_map(|tip| {
         let error = repo.commit(tip.target.ok()?).err()?;
         let name = tip.branch.full_ref().to_string();
-        let next = match repo.newest_logged(name.as_str().into()) {
+        let next = match (&unread, repo.newest_logged(name.as_str().into())) {
             // It may be in what cannot be read.
-            _ if is_unread => Unread::NEXT.to_owned(),
-            Some(before) => format!(
+            (Some(unread), _) => unread.next(),
+            (None, Some(before)) => format!(
                 "git fsck; if no other clone has the commit: git update-ref {} {before}",
                 shell_quote(&name)
             ),
-            None => "git fsck".to_owned(),
+            (None, None) => "git fsck".to_owned(),
         };
         Some(Finding::error("refs", format!("{name}: {}", error_chain(&error)), next))
     });

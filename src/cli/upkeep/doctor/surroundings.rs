@@ -4,7 +4,6 @@ use std::path::Path;
 
 use aynig::fsutil::FreeSpace;
 use aynig::git::Repo;
-use aynig::git::objects::unread::Unread;
 use aynig::git::probe::git_version;
 use aynig::git::repo::config::ConfigError;
 use aynig::ops::settings;
@@ -54,7 +53,7 @@ pub(crate) fn repository(repo: &Repo) -> Vec<Finding> {
     });
     // Commits in it count as missing in other findings.
     let unread = repo.unread_objects();
-    findings.extend(unread.map(|unread| Finding::error("objects", unread.to_string(), Unread::NEXT)));
+    findings.extend(unread.map(|unread| Finding::error("objects", unread.to_string(), unread.next())));
     findings.push(if repo.has_identity() {
         Finding::ok("identity", "git knows who commits here")
     } else {
