@@ -36,8 +36,15 @@ impl Repo {
             owner_of(git_dir).is_none()
                 && named_by(&git_dir.join("gitdir")).is_some_and(|named| named == link)
         };
-        let its = all.iter().find(|git_dir| is_its(git_dir));
-        let Some(git_dir) = its.or_else(|| all.iter().find(|git_dir| names_it(git_dir))) else {
+        // Both files of the registration may be empty after a loss of power.
+        let named = named_by(&link);
+        let is_named = |git_dir: &Path| {
+            owner_of(git_dir).is_none()
+                && named_by(&git_dir.join("gitdir")).is_none_or(|named| !named.ends_with(".git"))
+                && named.as_ref().is_some_and(|named| same_place(named, git_dir))
+        };
+        let found = |is: &dyn Fn(&Path) -> bool| all.iter().find(|git_dir| is(git_dir));
+        let Some(git_dir) = found(&is_its).or_else(|| found(&names_it)).or_else(|| found(&is_named)) else {
             return Ok(Vec::new());
         };
         let place = Workplace { path: path.to_owned(), git_dir: git_dir.clone() };

@@ -93,7 +93,7 @@ fn done(output: &std::process::Output) -> Value {
 }
 
 /// The states that a worktree can be in. The flag says whether `--undo` brings it back as it was.
-pub(super) const STATES: [(&str, &str, bool); 21] = [
+pub(super) const STATES: [(&str, &str, bool); 23] = [
     ("edits", "echo more >>b; rm dir/a", true),
     ("staged", "echo staged >b; git add b; echo edited >>b", true),
     ("untracked", "mkdir new; echo x >new/file", true),
@@ -132,6 +132,16 @@ pub(super) const STATES: [(&str, &str, bool); 21] = [
     ("a file", "p=$PWD; rm -rf \"$p\"; echo mine >\"$p\"", false),
     ("a link", "p=$PWD; rm -rf \"$p\"; ln -s \"$REPO\" \"$p\"", false),
     ("unlocked", "echo x >>b; git worktree unlock .", true),
+    (
+        "without its names",
+        "echo x >>b; cd \"$(git rev-parse --absolute-git-dir)\"; : >locked; : >gitdir",
+        true,
+    ),
+    (
+        "without its names and HEAD (.git)",
+        "echo x >>b; cd \"$(git rev-parse --absolute-git-dir)\"; : >locked; : >gitdir; : >HEAD",
+        true,
+    ),
     ("read-only", "echo x >>b; mkdir -p deep/er; echo y >deep/er/z; chmod -R a-w .", true),
     (
         "nested",
