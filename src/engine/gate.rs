@@ -346,12 +346,18 @@ impl Engine<'_> {
         approval: &Approval,
         reply: &Reply<'_>,
     ) -> Result<(), Refusal> {
-        let state = &ledger.tip().state;
-        let slug = state.run.slug.to_string();
-        let Ok(context) = self.workspaces.find(format!("{slug}/{FLOW}").as_ref()) else { return Ok(()) };
+        let (run, slug) = (ledger.tip().state.run.id, ledger.tip().state.run.slug.to_string());
+        let Ok(mut context) = self.workspaces.find(format!("{slug}/{FLOW}").as_ref()) else { return Ok(()) };
         if approval.resolution.is_some() {
             return Ok(());
         }
+        if self.marked(run, FLOW).is_some() && self.workspaces.check_rests(&context, "step", "").is_ok() {
+            // What an attempt left here that was cut off is nobody's answer.
+            context = self.salvage(ledger, None, context)?;
+            self.workspaces.snapshot(&context)?;
+            ledger.refresh()?;
+        }
+        let state = &ledger.tip().state;
         let asked = approval.tool.args.get(HEAD).and_then(Value::as_str);
         let asked = asked.and_then(|asked| CommitId::parse_hex(asked.as_bytes()));
         let known = state.workspaces.values().find(|one| one.name.to_string() == FLOW);

@@ -160,11 +160,10 @@ impl Engine<'_> {
         is_last: bool,
         (lived, lost): (Duration, String),
     ) -> Result<Vec<Command>, Refusal> {
-        let slug = &ledger.tip().state.run.slug;
         let why = if is_last {
             format!("{CUT_OFF}, and no retry is left")
         } else {
-            format!("{CUT_OFF}, so the step is tried again; `aynig flow log {slug}` names what was saved")
+            format!("{CUT_OFF}, so the step is tried again; what it left is saved on its own host")
         };
         let noted = self.noted(&ledger.tip().state.run, FLOW)?.map(|(_, words)| format!("; {words}"));
         let why = &format!("{why}{}", noted.unwrap_or_default());

@@ -39,6 +39,18 @@ impl Unasked {
         })
     }
 
+    /// The same if an attempt that was cut off left the files. An answer saves them then.
+    #[must_use]
+    pub fn left_words(self) -> Option<String> {
+        (self.files > 0).then(|| {
+            format!(
+                "an attempt that was cut off left changes in {} in the worktree here; an answer here, or the next step, saves \
+                 them under a rescue ref",
+                pluralize(self.files, "file")
+            )
+        })
+    }
+
     /// A sentence about changed files to somebody whose answer counts without them. `None` if there are none.
     #[must_use]
     pub fn left_out(self) -> Option<String> {

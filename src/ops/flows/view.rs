@@ -11,6 +11,7 @@ use super::standing::{End, Place, Standing};
 use super::{driver, driver_row, is_alone, stands, step_of, waiting_for};
 use crate::clock;
 use crate::contract::ids::CommitId;
+use crate::contract::layout::MARK;
 use crate::contract::unable::Unable;
 use crate::engine::record::manifest::Manifest;
 use crate::engine::record::project::context;
@@ -235,7 +236,9 @@ fn unasked(repo: &Repo, process: &Process, state: &State) -> Option<String> {
     let workspaces = workspace::at(repo, process, Stop::manual()).ok()?;
     let (slug, known) = (state.run.slug.as_str(), state.workspaces.values().next()?);
     let context = workspaces.find(format!("{slug}/{}", known.name).as_ref()).ok()?;
-    workspaces.unasked(&context, asked, known.generation).words(slug)
+    let found = workspaces.unasked(&context, asked, known.generation);
+    let is_left = runs::directory(repo, state.run.id).ok()?.path().join(MARK).exists();
+    if is_left { found.left_words() } else { found.words(slug) }
 }
 
 /// Fetches the newest commit of the work of a run, if the remote that decides the run has it and this clone does not.

@@ -142,6 +142,35 @@ fn a_kill_at_any_point_of_a_step_loses_and_doubles_nothing() {
     }
 }
 
+/// CONTRACT 20.5, 20.24
+#[test]
+fn what_a_cut_off_attempt_left_is_no_part_of_an_answer() {
+    let field = Field::new(&format!("{APPENDS}\necho junk >junk.tmp"));
+    let [first, second] = &field.hosts;
+    let run = start(first, &flow("one", TWO));
+    let mut killed = first.aynig_command();
+    killed.arg("run").env("AYNIG_CRASH_AT", "agent-ended:kill:1").output().expect("it runs");
+    assert!(run.worktree.join("junk.tmp").exists());
+    second.aynig_ok(["run", "--drain"]);
+    // The second host's own file is in the work.
+    let shown = out(&first.aynig_ok(["flow", "show", &run.slug]));
+    assert!(shown.contains("an attempt that was cut off left changes in 2 files"), "{shown}");
+    assert!(!shown.contains("makes them part of the work"), "{shown}");
+    let asked = field.at_hub(&format!("refs/aynig/work/{}/flow", run.id));
+    let approved = first.aynig_ok(["flow", "approve", &run.slug]);
+    assert!(
+        err(&approved).contains("an attempt was cut off; the worktree was put back"),
+        "{}",
+        told(&approved)
+    );
+    assert_eq!(first.rescues().len(), 1);
+    assert_eq!(first.git(["show", &format!("{}:work", first.rescues()[0])]), "one");
+    first.aynig_ok(["run", "--drain"]);
+    assert_eq!(end(first, &run), ["completed", "succeeded", "completed"]);
+    assert_eq!(first.head(&run.work), asked);
+    field.assert_same(&run);
+}
+
 const AGAIN: &str = concat!(agent_step!("one", "one", "ask"), gate_step!("undo"), undo_step!("one"),);
 
 /// CONTRACT 15.19, 15.21
