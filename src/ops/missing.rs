@@ -139,7 +139,11 @@ pub fn missing(repo: &Repo, authority: &Authority, branch: &BranchName, want: Pu
                 .fold(error, Error::hint);
         }
     }
-    if let Some(near) = nearest(&branch.to_string(), &names) {
+    let is_here = matches!(repo.branch_head(branch), Ok(Some(_)));
+    if let Some(remote) = remote.filter(|_| is_here) {
+        let pushed = shell_quote(branch.to_string());
+        error = error.hint(format!("it is only here: `git push {remote} {pushed}` brings it there"));
+    } else if let Some(near) = nearest(&branch.to_string(), &names) {
         error = error.hint(format!("did you mean {near}?"));
     } else if want == Purpose::Write
         && let Some(remote) = remote

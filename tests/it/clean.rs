@@ -374,11 +374,14 @@ fn how_rescued_work_is_taken_depends_on_whether_there_is_a_checkout() {
     let name = repo.rescued("work", "lost", "main", &[("file", "lost\n")]);
     let next = |repo: &Repo| item(&repo.clean([]), &name)["next"].as_str().expect("what to type").to_owned();
     let told = next(&repo);
-    assert!(told.contains(&format!("`git cherry-pick --no-commit -m1 {name}`")), "{told}");
+    assert!(told.contains(&format!("`git merge --squash {name}`")), "{told}");
     repo.git(["clone", "--quiet", "--mirror", ".", "../bare.git"]);
     let bare = Repo { path: repo.beside("bare.git"), room: repo.room };
     let told = next(&bare);
-    assert!(told.contains(&format!("`git branch NAME {name}`")) && !told.contains("cherry-pick"), "{told}");
+    assert!(
+        told.contains(&format!("`git branch NAME {name}`")) && !told.contains("merge --squash"),
+        "{told}"
+    );
     bare.git(["branch", "mine", &name]);
     assert_eq!(bare.git(["show", "mine:file"]), "lost");
 }

@@ -84,6 +84,10 @@ fn a_branch_the_remote_lacks_can_be_made_there() {
     assert_eq!(hub.git(["for-each-ref", "--format=%(refname)"]), "refs/heads/main");
     repo.git(["push", "--quiet", "origin", "HEAD:refs/heads/newb"]);
     repo.aynig_ok(set);
+    // The one that is here has work of its own.
+    repo.git(["branch", "mine"]);
+    let own = said(&repo, 1, ["set-state", "--remote", "origin", "--branch", "mine", "--state", "ok"]);
+    assert!(own.contains("it is only here: `git push origin mine`") && !own.contains("HEAD:"), "{own}");
     let read = said(&repo, 1, ["log", "--remote", "origin", "other"]);
     assert!(!read.contains("git push"), "{read}");
     let near = said(&repo, 1, ["log", "--remote", "origin", "nebw"]);

@@ -452,7 +452,9 @@ pub(crate) fn rolled_back(context: &Context, remade: Option<&Remade>, undo: &str
     let its_base = if remade.context.base_sha == remade.context.head_sha { "its base " } else { "" };
     ui::answer(&format!("{}  at {its_base}{head}, made anew", styled(STRONG, context.handle())));
     if let Some(rescue) = &remade.rescue {
-        ui::narrate(&ui::sanitize(&format!("what was there is saved: {}", shows_rescued(rescue))));
+        // The commits of its branch are below it.
+        let shows = format!("git log -p --first-parent {head}..{}", shell_quote(rescue));
+        ui::narrate(&ui::sanitize(&format!("what was there is saved: {shows}")));
     }
     let (count, bytes) = remade.ignored;
     if count > 0 {

@@ -154,7 +154,7 @@ fn what_a_stalled_commit_tells() {
     assert_eq!(stall("s\n\ndwp-state: review\n"), None);
     let found = stall(
         "s\n\nThe command exited with 3.\n\nUnfinished work was saved: git show --first-parent refs/aynig/rescue/a.b/c-1 (or \
-         git cherry-pick --no-commit -m1 refs/aynig/rescue/a.b/c-1).\n\nstdout, last lines:\n    refs/aynig/rescue/forged\n\n\
+         git merge --squash refs/aynig/rescue/a.b/c-1).\n\nstdout, last lines:\n    refs/aynig/rescue/forged\n\n\
          dwp-state: stalled\ndwp-stalled-run: c-1\n",
     )
     .expect("it is stalled");

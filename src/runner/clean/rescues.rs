@@ -65,7 +65,7 @@ fn one(repo: &Repo, wanted: &CleanOptions, rescue: &RescueRef) -> Item {
                 let takes = if repo.is_bare() {
                     format!("`git branch NAME {name}` makes a branch of it, which a clone can fetch and merge")
                 } else {
-                    format!("`git cherry-pick --no-commit -m1 {name}` takes it")
+                    format!("`git merge --squash {name}` takes it")
                 };
                 return item.stays(
                     "its work is in no branch",

@@ -129,10 +129,10 @@ pub(crate) fn retry_sentence(
 
 /// The sentence with the commands that show and apply saved work.
 pub(crate) fn rescue_sentence(saved: &Saved) -> String {
-    // If files were staged the rescue is a merge, so both commands need the side to compare with.
+    // A merge also takes the commits below it.
     let reference = &saved.reference;
     format!(
-        "Unfinished work was saved: {} (or git cherry-pick --no-commit -m1 {}).",
+        "Unfinished work was saved: {} (or git merge --squash {}).",
         shows_rescued(reference),
         shell_quote(reference)
     )
