@@ -121,3 +121,32 @@ fn what_was_replaced_or_made_elsewhere_is_not() {
     repo.aynig_ok(["run"]);
     assert_eq!(repo.rescues(), Vec::<String>::new());
 }
+
+/// A rebase that is aborted leaves what was committed in it; one of another branch, what HEAD was at.
+/// CONTRACT 9.5
+#[test]
+fn what_a_rebase_left_is_saved() {
+    let edits = "echo a >a; git add a; git commit -qm a; GIT_SEQUENCE_EDITOR='sed -i 1s/pick/edit/' git rebase -q -i HEAD~1";
+    for left in [
+        format!("{edits}; {COMMIT}git rebase --abort"),
+        format!("git checkout -q --detach; {COMMIT}git branch other main; git rebase -q main other"),
+    ] {
+        let repo = repo(&format!("{left}; exit 1"));
+        let output = repo.aynig(["run"]);
+        assert_saved(&repo, &repo.said("commit"), &out(&output));
+    }
+    let repo = repo("echo a >a; git add a; git commit -qm a; git rebase -q --no-ff HEAD~1; next done");
+    repo.aynig_ok(["run"]);
+    assert_eq!(repo.rescues(), [""; 0], "a rebase that ended left nothing");
+}
+
+/// CONTRACT 9.6
+#[test]
+fn saved_work_is_taken_whole_by_the_line_that_is_printed() {
+    let repo = repo(&format!("git checkout -q --detach; {COMMIT}echo more >more; exit 1"));
+    repo.aynig(["run"]);
+    let message = repo.message("task");
+    let line = message.split("(or git ").nth(1).and_then(|rest| rest.split(").").next()).expect("a command");
+    repo.git(line.split(' '));
+    assert_eq!(repo.git(["diff", "--cached", "--name-only"]), "more\nw");
+}

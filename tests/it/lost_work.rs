@@ -445,33 +445,6 @@ echo precious >notes\n";
     is_kept(&repo, &repo.said("own"));
 }
 
-/// A rebase that is aborted leaves what was committed in it; one of another branch, what HEAD was at.
-/// CONTRACT 9.5
-#[test]
-fn what_a_rebase_left_is_saved() {
-    let own = "echo own >own; git add own; git commit -qm own; say own $(git rev-parse HEAD)";
-    let edits = "echo a >a; git add a; git commit -qm a; GIT_SEQUENCE_EDITOR='sed -i 1s/pick/edit/' git rebase -q -i HEAD~1";
-    for (what, script) in [
-        ("aborted", format!("{edits}; {own}; git rebase --abort; exit 1")),
-        (
-            "another branch",
-            format!(
-                "git checkout -q --detach; {own}; git branch other main; git rebase -q main other; exit 1"
-            ),
-        ),
-    ] {
-        let repo = repo(&script);
-        let output = repo.aynig(["run"]);
-        assert_eq!(repo.state("task"), "stalled", "{what}: {}", told(&output));
-        assert_eq!(repo.rescues().len(), 1, "{what}: {}", told(&output));
-        repo.git(["merge-base", "--is-ancestor", &repo.said("own"), &repo.rescue()]);
-        repo.assert_tidy();
-    }
-    let repo = repo("echo a >a; git add a; git commit -qm a; git rebase -q --no-ff HEAD~1; next done");
-    repo.aynig_ok(["run"]);
-    assert_eq!(repo.rescues(), [""; 0], "a rebase that ended left nothing");
-}
-
 /// Git takes a notebook with new outputs for unchanged, if a filter strips them.
 /// CONTRACT 9.5
 #[test]
