@@ -109,7 +109,11 @@ impl Repo {
         log: &str,
     ) -> std::io::Result<()> {
         let line = self.reflog_line(Some(old), new, log)?;
-        std::fs::OpenOptions::new().append(true).open(path(git_dir, "HEAD".into()))?.write_all(&line)
+        let file = path(git_dir, "HEAD".into());
+        let written = std::fs::OpenOptions::new().append(true).open(&file);
+        written.and_then(|mut written| written.write_all(&line)).map_err(|error| {
+            std::io::Error::new(error.kind(), format!("could not write {}: {error}", file.display()))
+        })
     }
 
     /// The newest commit that the reflog of a ref names and that is here.

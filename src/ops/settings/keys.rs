@@ -92,7 +92,7 @@ pub static KEYS: [Key; 49] = [
             },
             Word {
                 word: "include",
-                help: "Run it too, in place",
+                help: "Run it too, in place; a command can change what is not committed here",
                 put: |settings| settings.current_branch = CurrentBranch::Include,
             },
             Word {
