@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use crate::contract::alike::nearest;
 use crate::contract::ids::CommitId;
 use crate::engine::Engine;
 use crate::engine::graph::start::{Made, NewGraph};
@@ -13,6 +14,7 @@ use crate::model::node::{ORCHESTRATOR, Permissions};
 use crate::model::run::{GlobalMode, Mode};
 use crate::model::state::State;
 use crate::orch::document::{Graph, NodeOf, validator_of};
+use crate::orch::templates::SHIPPED;
 use crate::workspace::refusal::{Refusal, Why};
 
 use super::error::Error;
@@ -120,7 +122,9 @@ pub fn nobody_goes_on(slug: &Slug) -> String {
 /// Words about a role without a text.
 #[must_use]
 pub fn no_text(role: &str) -> String {
-    format!("role {role} has no text: {} of the base would be it", templates::path(role))
+    let near = nearest(role, SHIPPED.map(|(shipped, _)| shipped));
+    let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+    format!("role {role} has no text: {} of the base would be it{near}", templates::path(role))
 }
 
 /// Refuses an end that cannot be, and says whether this host lacks the validator that it names.

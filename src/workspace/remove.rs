@@ -113,8 +113,12 @@ impl Workspaces<'_> {
         removal.archive = Some(archive);
         removal.removed.retain(|directory| directory.symlink_metadata().is_err());
         removal.rescue = before.restore.rescue;
-        // What is no directory was renamed.
-        removal.kept = leftovers(&held.context.worktree_path, ".kept-");
+        // What is no directory was renamed, and a directory that a process came into meanwhile.
+        let kept = leftovers(&held.context.worktree_path, ".kept-");
+        if kept.len() > removal.kept.len() {
+            removal.ignored = (0, 0);
+        }
+        removal.kept = kept;
         removal.context = held.context;
         Ok(removal)
     }

@@ -159,7 +159,12 @@ pub(crate) fn here(repo: &Repo, text: &str) -> Result<Provider, String> {
         None => error.message,
     })?;
     let provider = provider.ok_or_else(|| {
-        format!("this host has no provider {name}; `git config aynig.provider.{name}.kind KIND` makes one")
+        let all: Vec<String> = names(repo).iter().map(ToString::to_string).collect();
+        let near = nearest(name.as_str(), all);
+        let near = near.map_or_else(String::new, |near| format!("did you mean {near}? "));
+        format!(
+            "this host has no provider {name}; {near}`git config aynig.provider.{name}.kind KIND` makes one"
+        )
     })?;
     find(&provider)?;
     Ok(provider)

@@ -176,6 +176,9 @@ fn an_alias_is_made_from_the_label() {
     assert!(said.contains("role x has no text: .aynig/templates/x.md"), "{said}");
     let said = err(&graph.orch(&["node", "set", "RUN", "ada-lovelace", "--role", "y"]));
     assert!(said.contains("role y has no text: .aynig/templates/y.md"), "{said}");
+    let slip = ["node", "set", "RUN", "ada-lovelace", "--role", "implementr", "--provider", "scriptd"];
+    let said = err(&graph.orch(&slip));
+    assert!(said.contains("did you mean implementer?") && said.contains("did you mean scripted?"), "{said}");
     let refused = graph.orch(&["node", "add", "RUN", "--role", "x", "--provider", "scripted"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(err(&refused).contains("--label TEXT"), "{}", err(&refused));
