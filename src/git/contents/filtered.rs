@@ -3,7 +3,7 @@
 //!
 //! Invariant: git takes a file for unchanged if only such contents differ, and no commit of it has them. So they are
 //! compared with what a checkout would write (CONTRACT 9.5). Without such a setting, nothing is read. The files of
-//! Git LFS are left out: its filter stores what it takes.
+//! Git LFS and git-annex are left out: their filters store what they take.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -21,8 +21,8 @@ use crate::git::process::call::ProcessError;
 use crate::git::repo::open::Repo;
 use crate::git::worktrees::held::Worktree;
 
-/// The filter of Git LFS.
-const LFS: &str = "lfs";
+/// The filters of Git LFS and git-annex.
+const STORING: [&str; 2] = ["lfs", "annex"];
 
 /// A file with contents of its own.
 struct Filtered {
@@ -40,7 +40,8 @@ impl Repo {
         }
         let head = self.checked_out(worktree).and_then(|head| self.commit(head).ok());
         let Some(head) = head else { return Ok(true) };
-        Ok(all.iter().any(|one| !self.gives_back(worktree, head.tree, one)))
+        let mut files = all.iter().filter_map(|path| filtered(&worktree.path, path));
+        Ok(files.any(|one| !self.gives_back(worktree, head.tree, &one)))
     }
 
     /// The tree `files` with the contents as they are in the worktree, where it would not give them back.
@@ -50,7 +51,7 @@ impl Repo {
         files: CommitId,
     ) -> Result<CommitId, RescueError> {
         let mut edits: Vec<Edit> = Vec::new();
-        for one in self.candidates(worktree)? {
+        for one in self.candidates(worktree)?.iter().filter_map(|path| filtered(&worktree.path, path)) {
             if !self.gives_back(worktree, files, &one) {
                 let blob = self.write_blob(&one.content)?;
                 edits.push((one.path, Some((one.kind, blob))));
@@ -71,8 +72,8 @@ impl Repo {
         written.is_ok_and(|written| written.status.success() && written.stdout == one.content)
     }
 
-    /// The files that have such a filter.
-    fn candidates(&self, worktree: &Worktree) -> Result<Vec<Filtered>, ProcessError> {
+    /// The paths that have such a filter.
+    fn candidates(&self, worktree: &Worktree) -> Result<Vec<Vec<u8>>, ProcessError> {
         let drivers = self.drivers();
         if drivers.is_empty() || !worktree.path.is_dir() {
             return Ok(Vec::new());
@@ -83,8 +84,7 @@ impl Repo {
         // "<path> NUL filter NUL <value> NUL"
         let words: Vec<&[u8]> = named.split(|byte| *byte == 0).collect();
         let of = |value: &[u8]| drivers.iter().any(|driver| driver.as_bytes() == value);
-        let paths = words.chunks_exact(3).filter(|chunk| of(chunk[2])).map(|chunk| chunk[0]);
-        Ok(paths.filter_map(|path| filtered(&worktree.path, path)).collect())
+        Ok(words.chunks_exact(3).filter(|chunk| of(chunk[2])).map(|chunk| chunk[0].to_vec()).collect())
     }
 
     /// The names of the filters that change what git stores.
@@ -93,7 +93,7 @@ impl Repo {
             let (driver, name) = one.name.rsplit_once('.')?;
             let cleans = ["clean", "process"].iter().any(|known| name.eq_ignore_ascii_case(known));
             let is_set = one.value.is_some_and(|value| !value.is_empty());
-            (cleans && is_set && driver != LFS).then(|| driver.to_owned())
+            (cleans && is_set && !STORING.contains(&driver)).then(|| driver.to_owned())
         });
         let mut all: Vec<String> = all.collect();
         all.sort();
