@@ -236,7 +236,7 @@ fn staged_and_unstaged_work_of_a_failure_is_saved_and_named() {
     assert_eq!(files(&repo, "work"), ["README"]);
     // The printed way back works.
     repo.git(["switch", "--quiet", "work"]);
-    repo.git(["cherry-pick", "--no-commit", "-m1", &rescue]);
+    repo.git(["merge", "--squash", &rescue]);
     assert_eq!(repo.git(["diff", "--cached", "--name-only"]), "staged\nuntracked");
 }
 
@@ -247,9 +247,14 @@ fn the_printed_way_back_works_as_it_stands() {
         ("echo 3 > untracked; exit 1", "untracked"),
         ("echo 1 > staged; git add staged; exit 1", "staged"),
         ("echo 1 > staged; git add staged; echo 3 > untracked; exit 1", "staged\nuntracked"),
+        // A commit that is in no branch is below it.
+        (
+            "git checkout -q --detach; echo w >w; git add w; git commit -qm w; echo 3 >untracked; exit 1",
+            "untracked\nw",
+        ),
     ] {
         let (repo, body) = stalled_by(script);
-        let at = body.find("git cherry-pick").expect("the way back");
+        let at = body.find("git merge").expect("the way back");
         let words: Vec<&str> = body[at..].lines().next().expect("a line").split([' ', ')']).collect();
         repo.git(["switch", "--quiet", "work"]);
         let command: Vec<&str> =
