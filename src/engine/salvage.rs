@@ -160,6 +160,7 @@ impl Engine<'_> {
         };
         let context = self.put_back_to(context, to, "an attempt was cut off")?;
         self.end_work(run, &name);
+        self.workspaces.forget_unchanged(&context);
         Ok(context)
     }
 

@@ -18,6 +18,7 @@ use crate::contract::commits::stalled_run;
 use crate::contract::head::Head;
 use crate::contract::layout::{FETCHED, HEADS, MARK};
 use crate::fsutil::{self, FileLock};
+use crate::words::shell_quote;
 
 use super::Workspaces;
 use super::context::{Context, settles};
@@ -28,6 +29,9 @@ use super::store::LOCK;
 /// What there was before a live step, in one line, and notes: changes that were put back while the step was live, in words
 /// of the steps that found them.
 const LIVE: &str = "workspace-live.json";
+
+/// The beginning of the words about a setting.
+const SETTING: &str = "the setting ";
 
 /// The most bytes of notes that are read.
 const MOST_NOTES: usize = 4_000;
@@ -163,7 +167,7 @@ impl Workspaces<'_> {
                     "{name} was changed since a step of {handle} began, which may have been cut off; {settles}"
                 ))),
                 Some(name) => {
-                    let words = format!("{name} was changed by an attempt of {handle}, and is not put back");
+                    let words = format!("{name} was changed since a step of {handle} was cut off");
                     Some(Awaited::Person(format!("{words}; {settles}")))
                 }
                 None => {
@@ -310,6 +314,11 @@ impl Workspaces<'_> {
     /// The words for a hook or setting that is not as before an attempt of this workspace that was cut off. Other steps of
     /// this host wait for a person then.
     pub fn cut_off_words(&self, context: &Context) -> Result<Option<String>, Refusal> {
+        Ok(self.cut_off_change(context)?.map(|(what, next)| format!("{what}: {next}")))
+    }
+
+    /// The same as what was changed, and the next step.
+    pub(super) fn cut_off_change(&self, context: &Context) -> Result<Option<(String, String)>, Refusal> {
         let file = self.directory(context).join(LIVE);
         let before = shown(&file).and_then(|shown| shown.before);
         let Some(before) = before.filter(|_| !matches!(FileLock::try_acquire(&file), Ok(None))) else {
@@ -317,11 +326,16 @@ impl Workspaces<'_> {
         };
         let name = self.first_difference(&before, &self.recorded_now(context)?);
         Ok(name.map(|name| {
-            format!(
-                "{name} was changed since a step here was cut off: put it back, or `aynig workspace snapshot --accept {}` \
-                 takes it as it is",
+            let key = name.strip_prefix(SETTING).filter(|key| !before.settings.contains_key(*key));
+            let undo = key.map_or_else(
+                || "put it back".to_owned(),
+                |key| format!("it was not set; `git config --unset-all {}` undoes it", shell_quote(key)),
+            );
+            let next = format!(
+                "{undo}, or `aynig workspace snapshot --accept {}` takes it as it is",
                 context.handle()
-            )
+            );
+            (format!("{name} was changed since a step here was cut off"), next)
         }))
     }
 
@@ -336,6 +350,15 @@ impl Workspaces<'_> {
         if !matches!(FileLock::try_acquire(&file), Ok(None)) {
             fsutil::clear_odd(&file).ok();
             std::fs::remove_file(&file).ok();
+        }
+    }
+
+    /// Takes the file of an attempt that was cut off away, if all is as it was before it: a later change is a person's.
+    pub fn forget_unchanged(&self, context: &Context) {
+        let before = shown(&self.directory(context).join(LIVE)).and_then(|shown| shown.before);
+        let is_same = |now| before.is_some_and(|before| self.first_difference(&before, &now).is_none());
+        if self.recorded_now(context).is_ok_and(is_same) {
+            self.forget_cut_off(context);
         }
     }
 
@@ -369,7 +392,7 @@ impl Workspaces<'_> {
         let differs = |name: &&String| shared(before.settings.get(*name)) != shared(now.settings.get(*name));
         let is_free =
             |name: &&String| is_enabling(name, before.settings.contains_key(*name)) && self.may_enable();
-        names.find(|name| differs(name) && !is_free(name)).map(|name| format!("the setting {name}"))
+        names.find(|name| differs(name) && !is_free(name)).map(|name| format!("{SETTING}{name}"))
     }
 }
 

@@ -183,6 +183,12 @@ impl Workspaces<'_> {
                 due: None,
             });
         }
+        // No other run of this host begins a step then.
+        for context in self.contexts()? {
+            let Some((what, next)) = self.cut_off_change(&context)? else { continue };
+            let (subject, branch) = (context.handle(), Some(context.branch_name.clone()));
+            flaws.push(Flaw { subject, branch, what, next, is_left: false, due: None });
+        }
         let lasting = self.lasting()?;
         let all = self.repo.kept_worktrees().map_err(|error| Refusal::because("list worktrees", &error))?;
         let kept = all.into_iter().filter_map(|kept| {

@@ -139,3 +139,14 @@ fn what_a_rebase_left_is_saved() {
     repo.aynig_ok(["run"]);
     assert_eq!(repo.rescues(), [""; 0], "a rebase that ended left nothing");
 }
+
+/// CONTRACT 9.6
+#[test]
+fn the_printed_way_back_takes_the_commits_below_it_too() {
+    let repo = repo(&format!("git checkout -q --detach; {COMMIT}echo more >more; exit 1"));
+    repo.aynig(["run"]);
+    let message = repo.message("task");
+    let line = message.split("(or git ").nth(1).and_then(|rest| rest.split(").").next()).expect("a command");
+    repo.git(line.split(' '));
+    assert_eq!(repo.git(["diff", "--cached", "--name-only"]), "more\nw");
+}

@@ -247,11 +247,6 @@ fn the_printed_way_back_works_as_it_stands() {
         ("echo 3 > untracked; exit 1", "untracked"),
         ("echo 1 > staged; git add staged; exit 1", "staged"),
         ("echo 1 > staged; git add staged; echo 3 > untracked; exit 1", "staged\nuntracked"),
-        // A commit that is in no branch is below it.
-        (
-            "git checkout -q --detach; echo w >w; git add w; git commit -qm w; echo 3 >untracked; exit 1",
-            "untracked\nw",
-        ),
     ] {
         let (repo, body) = stalled_by(script);
         let at = body.find("git merge").expect("the way back");

@@ -165,6 +165,9 @@ fn what_a_cut_off_attempt_left_is_no_part_of_an_answer() {
     );
     assert_eq!(first.rescues().len(), 1);
     assert_eq!(first.git(["show", &format!("{}:work", first.rescues()[0])]), "one");
+    // What a person sets now is no change of the attempt.
+    first.git(["config", "aynig.provider.late.command", "late"]);
+    start(first, &flow("one", TWO));
     first.aynig_ok(["run", "--drain"]);
     assert_eq!(end(first, &run), ["completed", "succeeded", "completed"]);
     assert_eq!(first.head(&run.work), asked);

@@ -51,6 +51,12 @@ fn a_workspace_is_rolled_back_after_its_step_was_killed() {
     assert!(resumed.contains("its runner on this host is gone; the lease ends at "), "{resumed}");
     let listed = out(&repo.aynig_ok(["flow", "list"]));
     assert!(listed.contains("its runner on this host is gone; the lease ends at "), "{listed}");
+    // Nobody knows that a person did this.
+    repo.git(["config", "filter.mine.clean", "cat"]);
+    let found = out(&repo.aynig(["doctor"]));
+    let undo = "`git config --unset-all filter.mine.clean` undoes it, or `aynig workspace snapshot --accept ";
+    assert!(found.contains("was changed since a step here was cut off") && found.contains(undo), "{found}");
+    repo.git(["config", "--unset-all", "filter.mine.clean"]);
     // The watchdog ends what the runner leaves.
     wait_until("the step to be gone", || repo.aynig(["workspace", "rollback", &run.slug]).status.success());
     assert!(!run.worktree.join("mine").exists());
