@@ -163,7 +163,9 @@ impl Engine<'_> {
         let why = if is_last {
             format!("{CUT_OFF}, and no retry is left")
         } else {
-            format!("{CUT_OFF}, so the step is tried again; what it left is saved on its own host")
+            format!(
+                "{CUT_OFF}, so the step is tried again; what it left stays on its own host, where the next step or answer saves it"
+            )
         };
         let noted = self.noted(&ledger.tip().state.run, FLOW)?.map(|(_, words)| format!("; {words}"));
         let why = &format!("{why}{}", noted.unwrap_or_default());

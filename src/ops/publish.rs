@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 
 use crate::contract::ids::{BranchName, RemoteName};
+use crate::contract::layout::ARCHIVE;
 use crate::git::Repo;
 use crate::ledger::{Place, Tip};
 use crate::model::ids::RunId;
@@ -159,6 +160,9 @@ fn find(
         _ if workspaces.known_to_a_run(&below(FLOW)).is_some() => error,
         _ => {
             let named = asked.run.to_string_lossy();
+            if let Some(removed) = removed(workspaces.repo, &named) {
+                return removed;
+            }
             if runs::find(workspaces.repo, &named).is_ok() {
                 return Error::new(error.kind, format!("run {named} has no work yet; nothing was published"))
                     .hint("its first step or turn makes a workspace");
@@ -189,6 +193,19 @@ fn only_one(repo: &Repo, run: &OsStr) -> Result<Option<String>, Error> {
                 .hint("`--node NAME` says which"))
         }
     }
+}
+
+/// The error for a run whose workspace was removed. Its work is archived on the host that did it.
+fn removed(repo: &Repo, named: &str) -> Option<Error> {
+    let run = runs::find(repo, named).ok()?;
+    let state = Tip::read_workspaces(repo, run, runs::head(repo, run).ok()??).ok()?.state;
+    let gone = state.workspaces.values().find(|one| one.status == WorkspaceStatus::Removed)?;
+    let archive = format!("{ARCHIVE}{run}/{}", gone.name);
+    let error = Error::failed(format!("the workspace of run {named} was removed; nothing was published"));
+    Some(match repo.read_ref(archive.as_str().into()) {
+        Ok(Some(_)) => error.hint(format!("its work is here: `git push REMOTE {archive}:refs/heads/NAME`")),
+        Ok(None) | Err(_) => error.hint(format!("its work is {archive} on the host that removed it")),
+    })
 }
 
 /// The state of the run, as it is known here.

@@ -321,6 +321,14 @@ fn states_have_commands_or_are_ends() {
     let commit = repo.git(["commit-tree", "-p", "main", "-m", "s\n\ndwp-state: build", &tree]);
     repo.git(["update-ref", "refs/heads/elder", &commit]);
     told(&repo.doctor(0), "states", "warning", "elder asks for build", "--branch elder");
+    repo.git(["branch", "-D", "elder"]);
+    // A driver is no branch to merge, whatever its newest commit is.
+    repo.git(["checkout", "-q", "-b", "run/1234abcd/flow"]);
+    repo.command(".aynig/command/odd", "true");
+    repo.commit_all("a command");
+    repo.git(["checkout", "-q", "main"]);
+    repo.ready("resting", "odd");
+    fine(&repo.doctor(0), "states");
 }
 
 #[test]

@@ -58,6 +58,8 @@ fn a_workspace_stays_until_its_run_has_ended() {
     repo.aynig_ok(["flow", "stop", &run.slug]);
     repo.aynig_ok(remove);
     assert!(!run.worktree.exists());
+    let archive = format!("`git push REMOTE refs/aynig/archive/{}/flow:", run.id);
+    assert_refused(&repo.aynig(["publish", &run.slug]), 1, &["was removed", &archive]);
 }
 
 /// CONTRACT 20.11, 20.35

@@ -10,7 +10,7 @@ use aynig::clock;
 use aynig::contract::alike::nearest_command;
 use aynig::contract::commits::OF_RUN_KEY;
 use aynig::contract::head::Head;
-use aynig::contract::ids::{CommitId, RemoteName};
+use aynig::contract::ids::{BranchName, CommitId, RemoteName};
 use aynig::contract::message::Message;
 use aynig::fsutil::{found_in, is_executable};
 use aynig::git::objects::commits::Stored;
@@ -19,6 +19,7 @@ use aynig::git::{CommitError, Repo};
 use aynig::ledger::runs;
 use aynig::ops::app::Process;
 use aynig::ops::run::{plain_options, survey_options};
+use aynig::ops::settings;
 use aynig::runner::authority::Authority;
 use aynig::runner::options::{Options, Trust};
 use aynig::runner::survey::trust;
@@ -350,7 +351,13 @@ fn unsigned(
 fn known(repo: &Repo, surveyed: &Survey) -> BTreeSet<String> {
     let heads = match &surveyed.commands_from {
         Some(from) => vec![from.commit],
-        None => surveyed.branches.iter().filter_map(|branch| branch.head).collect(),
+        None => {
+            // The lease of a driver does not name its run.
+            let (_, prefix) = settings::prefixes(repo).unwrap_or_default();
+            let is_driver = |name: &BranchName| !prefix.is_empty() && name.to_string().starts_with(&prefix);
+            let all = surveyed.branches.iter().filter(|branch| !is_driver(&branch.name));
+            all.filter_map(|branch| branch.head).collect()
+        }
     };
     let mut known = BTreeSet::new();
     let mut seen = HashSet::new();
@@ -404,8 +411,9 @@ fn judge(repo: &Repo, surveyed: &Survey, there: &str, option: &str) -> Finding {
     for (state, branches) in &without {
         let branch = shell_quote(branches.first().map_or("", String::as_str));
         if known.contains(state) {
+            let ask = if branches.len() == 1 { "asks" } else { "ask" };
             let text =
-                format!("{} asks for {state}, whose command is only on other branches", branches.join(", "));
+                format!("{} {ask} for {state}, whose command is only on other branches", branches.join(", "));
             return Finding::warning(
                 "states",
                 text,
