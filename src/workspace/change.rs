@@ -115,7 +115,7 @@ impl Workspaces<'_> {
             let same = |place: &Worktree, noted: &Noted| self.repo.is_as_noted(place, noted, &seen.ignored);
             worktree.as_ref().zip(seen.inside.noted.as_ref()).is_some_and(|(place, noted)| same(place, noted))
         });
-        let known = seen.map(|Seen { inside, .. }| [inside.files, inside.index]);
+        let known = seen.map(|Seen { inside, .. }| [inside.files, inside.whole, inside.index]);
         let whole = match &worktree {
             Some(worktree) => {
                 let saved = || self.repo.rescue_whole(worktree, situation, known);
@@ -140,7 +140,7 @@ impl Workspaces<'_> {
                     kept = path.symlink_metadata().is_ok().then(|| path.to_owned());
                 }
                 let saved = self.repo.rescue_commits(situation).map_err(|error| because(&error))?;
-                (saved, Inside { files: tree, index: tree, noted: None })
+                (saved, Inside { files: tree, whole: tree, index: tree, noted: None })
             }
         };
         let (ignored, bytes) = match (seen, &worktree) {
@@ -154,7 +154,7 @@ impl Workspaces<'_> {
             worktree.as_ref().and_then(|worktree| Some(worktree.git_dir.file_name()?.to_str()?.to_owned()));
         let restore = Restore {
             branch: tip.unwrap_or(head).to_string(),
-            files: inside.files.to_string(),
+            files: inside.whole.to_string(),
             index: inside.index.to_string(),
             rescue: saved.map(|Saved { reference, .. }| reference.to_string()),
             kept,

@@ -196,7 +196,7 @@ impl Workspaces<'_> {
             return Ok(Before { files: stored.tree, index: stored.tree, tip, stand });
         }
         let inside = self.repo.look_inside(worktree, &stored).map_err(|error| error_chain(&error))?;
-        Ok(Before { files: inside.files, index: inside.index, tip, stand })
+        Ok(Before { files: inside.whole, index: inside.index, tip, stand })
     }
 }
 

@@ -2,9 +2,12 @@
 //! outputs of a notebook.
 //!
 //! Invariant: git takes a file for unchanged if only such contents differ, and no commit of it has them. So they are
-//! compared with what a checkout would write (CONTRACT 9.5). Without such a setting, nothing is read. The files of
-//! Git LFS and git-annex are left out: their filters store what they take.
+//! compared with what a checkout would write (CONTRACT 9.5). Without such a setting, nothing is read.
+//!
+//! Only filters without a `smudge` of their own count. One that has it gives back what `clean` took (git-crypt), has
+//! stored it (Git LFS, git-annex), or writes what follows from the history.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -20,9 +23,6 @@ use crate::git::contents::rescue::RescueError;
 use crate::git::process::call::ProcessError;
 use crate::git::repo::open::Repo;
 use crate::git::worktrees::held::Worktree;
-
-/// The filters of Git LFS and git-annex.
-const STORING: [&str; 2] = ["lfs", "annex"];
 
 /// A file with contents of its own.
 struct Filtered {
@@ -60,13 +60,13 @@ impl Repo {
         if edits.is_empty() { Ok(files) } else { Ok(self.changed_tree(files, &edits)?) }
     }
 
-    /// Whether a checkout of `files` writes what is in the file. A filter that fails gives nothing back.
+    /// Whether a checkout of `files` writes what is in the file.
     fn gives_back(&self, worktree: &Worktree, files: CommitId, one: &Filtered) -> bool {
-        // Most files are stored as they are, and need no filter.
         let stored = one.path.to_str().ok().and_then(|path| self.file_at(files, path).ok().flatten());
         if stored.is_some_and(|stored| self.blob_id(&one.content) == Some(stored.id)) {
             return true;
         }
+        // Line ends may differ.
         let name = [files.to_string().as_bytes(), b":", &one.path].concat();
         let written = worktree.git(["cat-file", "--filters"]).arg(OsStr::from_bytes(&name)).run_unchecked();
         written.is_ok_and(|written| written.status.success() && written.stdout == one.content)
@@ -87,18 +87,20 @@ impl Repo {
         Ok(words.chunks_exact(3).filter(|chunk| of(chunk[2])).map(|chunk| chunk[0].to_vec()).collect())
     }
 
-    /// The names of the filters that change what git stores.
+    /// The names of the filters that only leave something out.
     fn drivers(&self) -> Vec<String> {
-        let all = self.settings("filter").into_iter().filter_map(|one| {
-            let (driver, name) = one.name.rsplit_once('.')?;
-            let cleans = ["clean", "process"].iter().any(|known| name.eq_ignore_ascii_case(known));
-            let is_set = one.value.is_some_and(|value| !value.is_empty());
-            (cleans && is_set && !STORING.contains(&driver)).then(|| driver.to_owned())
-        });
-        let mut all: Vec<String> = all.collect();
-        all.sort();
-        all.dedup();
-        all
+        let (mut cleaning, mut smudging) = (BTreeSet::new(), BTreeSet::new());
+        for one in self.settings("filter") {
+            let Some((driver, name)) = one.name.rsplit_once('.') else { continue };
+            let value = one.value.unwrap_or_default();
+            let is = |wanted: &str| name.eq_ignore_ascii_case(wanted) && !value.is_empty();
+            if is("clean") {
+                cleaning.insert(driver.to_owned());
+            } else if is("process") || (is("smudge") && value.trim() != "cat") {
+                smudging.insert(driver.to_owned());
+            }
+        }
+        cleaning.difference(&smudging).cloned().collect()
     }
 }
 

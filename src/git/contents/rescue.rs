@@ -109,22 +109,22 @@ impl Repo {
         &self,
         worktree: &Worktree,
         situation: Situation<'_>,
-        known: Option<[CommitId; 2]>,
+        known: Option<[CommitId; 3]>,
     ) -> Result<(Option<Saved>, Inside), RescueError> {
         let base = self.commit(situation.base)?;
         let failed = |source| RescueError::Snapshot { path: worktree.path.clone(), source };
-        let inside = if let Some([files, index]) = known {
-            Inside { files, index, noted: None }
+        let inside = if let Some([files, whole, index]) = known {
+            Inside { files, whole, index, noted: None }
         } else if !self.is_here(&worktree.path, &worktree.git_dir)?
             && !worktree.git_dir.join("index").exists()
         {
             // Files and index were removed by hand. Commits made there still exist as objects and
             // are saved.
-            Inside { files: base.tree, index: base.tree, noted: None }
+            Inside { files: base.tree, whole: base.tree, index: base.tree, noted: None }
         } else {
             self.look_inside(worktree, &base)?
         };
-        let (snapshot, staged) = (self.with_filtered(worktree, inside.files)?, inside.index);
+        let (snapshot, staged) = (inside.files, inside.index);
         let mut in_progress = self.commits_in_progress(worktree).map_err(failed)?;
         let is_safe = |commit| {
             self.descends(situation.base, commit)
@@ -138,7 +138,7 @@ impl Repo {
             Some(_) | None => base.tree,
         };
         let same = |tree: CommitId| tree == base.tree || tree == kept_tree;
-        if same(snapshot) && same(staged) && in_progress.is_empty() {
+        if same(snapshot) && inside.whole == snapshot && same(staged) && in_progress.is_empty() {
             let saved = match self.keep_commits(situation)? {
                 Rescue::Nothing => None,
                 Rescue::Saved(saved) => Some(saved),
@@ -160,6 +160,14 @@ impl Repo {
             "rescue: unfinished work on {}\n\nWhat was in its worktree ({}), saved before the worktree was removed.\n",
             situation.branch, situation.label
         );
+        if inside.whole != snapshot {
+            // Not in its own tree: what a person takes from there goes into a commit, as git would not make it.
+            let message = format!("rescue: what a filter leaves out of the files of {}\n", situation.branch);
+            let (tree, parents, message) = (inside.whole, &[situation.base], message.as_bytes());
+            let commit = self.write_commit(&NewCommit { tree, parents, message, attempt: None })?;
+            in_progress
+                .push(InProgress { commit, what: "the files with what a filter leaves out".to_owned() });
+        }
         if !in_progress.is_empty() {
             message.push_str("\nAmong its parents:\n");
         }
@@ -204,9 +212,10 @@ impl Repo {
             return Err(RescueError::OtherRepositories { path: path.clone(), what: unread.join(", ") });
         }
         if let Some(tree) = self.untouched_tree(worktree) {
-            return Ok(Inside { files: tree, index: tree, noted: None });
+            let whole = self.with_filtered(worktree, tree)?;
+            return Ok(Inside { files: tree, whole, index: tree, noted: None });
         }
-        let inside = self.snapshot_trees(worktree, base.tree).map_err(snapshot_failed)?;
+        let mut inside = self.snapshot_trees(worktree, base.tree).map_err(snapshot_failed)?;
         let mut foreign = self.foreign_repositories(base.tree, inside.files)?;
         foreign.extend(self.unsaved_submodules(worktree).map_err(snapshot_failed)?);
         foreign.sort();
@@ -214,6 +223,7 @@ impl Repo {
         if !foreign.is_empty() {
             return Err(RescueError::OtherRepositories { path: path.clone(), what: foreign.join(", ") });
         }
+        inside.whole = self.with_filtered(worktree, inside.files)?;
         Ok(inside)
     }
 

@@ -204,7 +204,7 @@ impl Repo {
             }
         };
         if !worktree.path.is_dir() {
-            return Ok(Inside { files: staged, index: staged, noted: None });
+            return Ok(Inside { files: staged, whole: staged, index: staged, noted: None });
         }
         let mut add = copy.git().args(["-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false"]);
         // Each of these makes git look at all files once more.
@@ -227,7 +227,7 @@ impl Repo {
         let files = stored()?;
         // A worktree that was never checked out has nothing staged.
         let index = if copy.own.is_some() { staged } else { files };
-        Ok(Inside { files, index, noted: copy.noted() })
+        Ok(Inside { files, whole: files, index, noted: copy.noted() })
     }
 
     /// Paths that `newer` records as a gitlink and `older` does not, or with another commit. The
@@ -259,6 +259,8 @@ struct IndexCopy<'a> {
 pub(crate) struct Inside {
     /// The tree of its files.
     pub(crate) files: CommitId,
+    /// The same, with what filters leave out (see [`filtered`](super::filtered)).
+    pub(crate) whole: CommitId,
     /// The tree of its index.
     pub(crate) index: CommitId,
     /// How to see that both are still the same.

@@ -66,7 +66,7 @@ impl Repo {
     /// [`RescueError::OtherRepositories`] if a commit could not hold everything.
     pub(crate) fn holdings(&self, worktree: &Worktree, base: CommitId) -> Result<[CommitId; 2], RescueError> {
         let inside = self.look_inside(worktree, &self.commit(base)?)?;
-        Ok([self.with_filtered(worktree, inside.files)?, inside.index])
+        Ok([inside.whole, inside.index])
     }
 
     /// A ref from which `commit` is reachable, rescue refs included.
