@@ -347,15 +347,14 @@ impl Engine<'_> {
         reply: &Reply<'_>,
     ) -> Result<(), Refusal> {
         let (run, slug) = (ledger.tip().state.run.id, ledger.tip().state.run.slug.to_string());
-        let Ok(mut context) = self.workspaces.find(format!("{slug}/{FLOW}").as_ref()) else { return Ok(()) };
+        let Ok(context) = self.workspaces.find(format!("{slug}/{FLOW}").as_ref()) else { return Ok(()) };
         if approval.resolution.is_some() {
             return Ok(());
         }
-        if self.marked(run, FLOW).is_some() && self.workspaces.check_rests(&context, "step", "").is_ok() {
-            // What an attempt left here that was cut off is nobody's answer.
-            context = self.salvage(ledger, None, context)?;
-            self.workspaces.snapshot(&context)?;
-            ledger.refresh()?;
+        let is_cut_off = self.marked(run, FLOW).is_some();
+        if is_cut_off {
+            // What a person changes from now on is no change of that attempt.
+            self.workspaces.forget_unchanged(&context);
         }
         let state = &ledger.tip().state;
         let asked = approval.tool.args.get(HEAD).and_then(Value::as_str);
@@ -375,16 +374,23 @@ impl Engine<'_> {
             }
             return Ok(());
         }
-        let Some(words) = unasked.words(&slug) else { return Ok(()) };
+        let Some(words) = unasked.words(&slug, is_cut_off) else { return Ok(()) };
         if !reply.approves || reply.about.is_some() {
             unasked.left_out().iter().for_each(|words| (self.tell)(words));
             return Ok(());
         }
         let (what, snapshot) = words.split_once("; ").unwrap_or((&words, ""));
-        Err(Refusal::new(Why::Conflict, format!("{what}; nothing was answered")).hint(snapshot).hint(format!(
-            "`aynig flow approve {slug} --for COMMIT` approves the commit that you looked at; the next step here then takes the \
-             changes as its own beginning, and `aynig flow log` names them"
-        )))
+        let commit = asked.map_or_else(|| "COMMIT".to_owned(), |asked| asked.short().to_string());
+        let then = if is_cut_off {
+            "the next step here then saves the changes under a rescue ref"
+        } else {
+            "the next step here then takes the changes as its own beginning, and `aynig flow log` names them"
+        };
+        let approves =
+            format!("`aynig flow approve {slug} --for {commit}` approves what the gate asks about; {then}");
+        Err(Refusal::new(Why::Conflict, format!("{what}; nothing was answered"))
+            .hint(snapshot)
+            .hint(approves))
     }
 
     /// Refuses an approval while the work branch here has other commits in the place of published ones: a snapshot would save

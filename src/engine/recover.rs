@@ -164,7 +164,7 @@ impl Engine<'_> {
             format!("{CUT_OFF}, and no retry is left")
         } else {
             format!(
-                "{CUT_OFF}, so the step is tried again; what it left stays on its own host, where the next step or answer saves it"
+                "{CUT_OFF}, so the step is tried again; what it left stays on its own host, where the next step saves it"
             )
         };
         let noted = self.noted(&ledger.tip().state.run, FLOW)?.map(|(_, words)| format!("; {words}"));

@@ -20,9 +20,9 @@ pub struct Unasked {
 }
 
 impl Unasked {
-    /// A sentence about it. `None` if there is nothing.
+    /// A sentence about it. `None` if there is nothing. `is_cut_off`: an attempt was cut off here, and may have left it.
     #[must_use]
-    pub fn words(self, slug: &str) -> Option<String> {
+    pub fn words(self, slug: &str, is_cut_off: bool) -> Option<String> {
         let again = "is refused once, and the gate asks about them";
         Some(match self {
             Self { files: 0, commits: false } => return None,
@@ -31,23 +31,16 @@ impl Unasked {
                     "the work branch here has commits that the gate does not ask about; an answer here {again}"
                 )
             }
+            Self { files, .. } if is_cut_off => format!(
+                "an attempt that was cut off here, or you, left changes in {} of the worktree that the gate does not ask about; \
+                 if they are yours, `aynig workspace snapshot {slug}` makes them part of the work",
+                pluralize(files, "file")
+            ),
             Self { files, .. } => format!(
                 "the worktree here has changes in {} that the gate does not ask about; `aynig workspace snapshot {slug}` \
                  makes them part of the work, and the next answer here {again}",
                 pluralize(files, "file")
             ),
-        })
-    }
-
-    /// The same if an attempt that was cut off left the files. An answer saves them then.
-    #[must_use]
-    pub fn left_words(self) -> Option<String> {
-        (self.files > 0).then(|| {
-            format!(
-                "an attempt that was cut off left changes in {} in the worktree here; an answer here, or the next step, saves \
-                 them under a rescue ref",
-                pluralize(self.files, "file")
-            )
         })
     }
 
@@ -125,7 +118,7 @@ mod tests {
     /// CONTRACT 20.24
     #[test]
     fn what_a_question_is_not_about_in_words() {
-        let words = |files, commits| Unasked { files, commits }.words("1234abcd").unwrap_or_default();
+        let words = |files, commits| Unasked { files, commits }.words("1234abcd", false).unwrap_or_default();
         assert_eq!(words(0, false), "");
         assert!(words(1, true).starts_with("the worktree here has changes in 1 file that the gate"));
         assert!(words(2, false).contains("2 files") && words(2, false).contains("snapshot 1234abcd`"));

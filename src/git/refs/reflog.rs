@@ -150,8 +150,8 @@ impl Repo {
             return false;
         };
         let log = known(self.common_dir(), branch.full_ref().as_ref()).unwrap_or_default();
-        // Otherwise somebody set the branch back.
-        !log.last().is_some_and(|moved| moved.from == last.to && moved.to == tip)
+        // Otherwise somebody set the branch back, or may have.
+        log.last().is_some_and(|moved| (moved.from, moved.to) != (last.to, tip))
     }
 
     /// Formats the entry of a move from `old` to `new`.

@@ -220,10 +220,17 @@ pub fn show(
     let row = driver_row(repo, process, place, &branch)?;
     let mut shown = view(repo, tip, &directory, (branch.to_string(), row), is_alone);
     shown.unasked = unasked(repo, process, &tip.state);
-    let snapshot = format!("aynig workspace snapshot {}", tip.state.run.slug);
-    if shown.unasked.as_ref().is_some_and(|words| words.contains(&snapshot)) {
-        // An approval without it is refused.
-        shown.next.insert(0, snapshot);
+    if let Some(words) = &shown.unasked {
+        let slug = &tip.state.run.slug;
+        let snapshot = format!("aynig workspace snapshot {slug}");
+        let asked =
+            asked(&tip.state).map(|asked| format!("aynig flow approve {slug} --for {}", asked.short()));
+        // An approval without one of these is refused.
+        if is_marked(repo, &tip.state) {
+            shown.next.splice(0..0, asked);
+        } else if words.contains(&snapshot) {
+            shown.next.insert(0, snapshot);
+        }
     }
     shown.outdated = workspace::outdated(repo, process, &tip.state).into_values().next();
     Ok(shown)
@@ -231,14 +238,24 @@ pub fn show(
 
 /// What is here that the open gate of a run does not ask about.
 fn unasked(repo: &Repo, process: &Process, state: &State) -> Option<String> {
-    let asked = gate::open(state)?.tool.args.get("head").and_then(Value::as_str);
-    let asked = asked.and_then(|asked| CommitId::parse_hex(asked.as_bytes()));
+    gate::open(state)?;
+    let asked = asked(state);
     let workspaces = workspace::at(repo, process, Stop::manual()).ok()?;
     let (slug, known) = (state.run.slug.as_str(), state.workspaces.values().next()?);
     let context = workspaces.find(format!("{slug}/{}", known.name).as_ref()).ok()?;
     let found = workspaces.unasked(&context, asked, known.generation);
-    let is_left = runs::directory(repo, state.run.id).ok()?.path().join(MARK).exists();
-    if is_left { found.left_words() } else { found.words(slug) }
+    found.words(slug, is_marked(repo, state))
+}
+
+/// The commit that the open gate of a run asks about.
+fn asked(state: &State) -> Option<CommitId> {
+    let asked = gate::open(state)?.tool.args.get("head").and_then(Value::as_str);
+    asked.and_then(|asked| CommitId::parse_hex(asked.as_bytes()))
+}
+
+/// Whether an attempt was cut off on this host, and what it left was not put back.
+fn is_marked(repo: &Repo, state: &State) -> bool {
+    runs::directory(repo, state.run.id).is_ok_and(|directory| directory.path().join(MARK).exists())
 }
 
 /// Fetches the newest commit of the work of a run, if the remote that decides the run has it and this clone does not.

@@ -152,25 +152,23 @@ fn what_a_cut_off_attempt_left_is_no_part_of_an_answer() {
     killed.arg("run").env("AYNIG_CRASH_AT", "agent-ended:kill:1").output().expect("it runs");
     assert!(run.worktree.join("junk.tmp").exists());
     second.aynig_ok(["run", "--drain"]);
-    // The second host's own file is in the work.
-    let shown = out(&first.aynig_ok(["flow", "show", &run.slug]));
-    assert!(shown.contains("an attempt that was cut off left changes in 2 files"), "{shown}");
-    assert!(!shown.contains("makes them part of the work"), "{shown}");
     let asked = field.at_hub(&format!("refs/aynig/work/{}/flow", run.id));
-    let approved = first.aynig_ok(["flow", "approve", &run.slug]);
-    assert!(
-        err(&approved).contains("an attempt was cut off; the worktree was put back"),
-        "{}",
-        told(&approved)
-    );
-    assert_eq!(first.rescues().len(), 1);
-    assert_eq!(first.git(["show", &format!("{}:work", first.rescues()[0])]), "one");
+    let approve = format!("aynig flow approve {} --for {}", run.slug, &asked[..10]);
+    let shown = out(&first.aynig_ok(["flow", "show", &run.slug]));
+    assert!(shown.contains("an attempt that was cut off here, or you, left changes in 2 files"), "{shown}");
+    assert!(shown.contains(&format!("next       {approve}\n")), "{shown}");
+    let refused = first.aynig(["flow", "approve", &run.slug]);
+    assert_refused(&refused, 1, &["nothing was answered", &format!("`{approve}`"), "if they are yours"]);
     // What a person sets now is no change of the attempt.
     first.git(["config", "aynig.provider.late.command", "late"]);
     start(first, &flow("one", TWO));
-    first.aynig_ok(["run", "--drain"]);
+    first.aynig_ok(approve.split(' ').skip(1));
+    first.aynig_ok(["run", "--branch", &run.driver]);
     assert_eq!(end(first, &run), ["completed", "succeeded", "completed"]);
-    assert_eq!(first.head(&run.work), asked);
+    assert_eq!(field.at_hub(&format!("refs/aynig/work/{}/flow", run.id)), asked);
+    assert!(run.worktree.join("junk.tmp").exists() && first.rescues().is_empty());
+    first.aynig_ok(["workspace", "remove", "--apply", &run.slug]);
+    assert_eq!(first.git(["show", &format!("{}:junk.tmp", first.rescues()[0])]), "junk");
     field.assert_same(&run);
 }
 

@@ -122,7 +122,7 @@ fn no_step_of_any_run_begins_with_what_a_cut_off_step_changed() {
         let words = later(&repo, &second);
         assert!(!began(), "{hide}: {recovered} {words}");
         let settle = format!("aynig workspace show {}/flow", first.slug);
-        assert!(words.contains("is not put back") && words.contains(&settle), "{hide}: {recovered} {words}");
+        assert!(words.contains("was cut off") && words.contains(&settle), "{hide}: {recovered} {words}");
         if is_accepted {
             repo.aynig_ok(["workspace", "snapshot", "--accept", &first.slug]);
         } else {
