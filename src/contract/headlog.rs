@@ -141,15 +141,22 @@ impl Moved {
                     _ => true,
                 }
             }
-            // Copies that were only begun are in the commits that HEAD is back at.
-            Some(Rebase::Abort) => {
-                let before = log[..at].iter().rev();
-                let mut since = before.take_while(|moved| moved.of_rebase() != Some(Rebase::Start));
-                since.any(|moved| moved.of_rebase() != Some(Rebase::Pick))
-            }
-            Some(Rebase::Finish(_) | Rebase::Other) => true,
+            Some(Rebase::Abort | Rebase::Finish(_) | Rebase::Other) => true,
         }
     }
+}
+
+/// The copies that an aborted rebase left, if it is the newest entry that left `commit` and nothing but copies was made
+/// in it. What they are copies of tells whether a conflict in one was resolved: some logs do not.
+pub(crate) fn copies(log: &[Moved], commit: CommitId) -> Option<Vec<CommitId>> {
+    let aborted = log.iter().rposition(|moved| moved.from == commit && moved.to != commit)?;
+    if log[aborted].of_rebase() != Some(Rebase::Abort) {
+        return None;
+    }
+    let before = log[..aborted].iter().rev();
+    let since: Vec<&Moved> = before.take_while(|moved| moved.of_rebase() != Some(Rebase::Start)).collect();
+    let are_copies = since.iter().all(|moved| moved.of_rebase() == Some(Rebase::Pick));
+    are_copies.then(|| since.iter().map(|moved| moved.to).collect())
 }
 
 /// Returns the commits that were made in this checkout and that HEAD then left, oldest first. A
@@ -237,7 +244,7 @@ mod tests {
             ),
             ("a rebase without a branch", vec![begun, made, START, PICK], &[2]),
             ("a rebase under way", vec![begun, made, START], &[2]),
-            ("an aborted rebase", vec![begun, made, START, PICK, (3, 2, ABORT)], &[2]),
+            ("an aborted rebase", vec![begun, made, START, PICK, (3, 2, ABORT)], &[2, 3]),
             ("a commit in it", vec![begun, made, START, PICK, (3, 4, "commit: c"), (4, 2, ABORT)], &[2, 4]),
             (
                 "a conflict in it",

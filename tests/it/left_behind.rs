@@ -135,7 +135,25 @@ fn what_a_rebase_left_is_saved() {
         let output = repo.aynig(["run"]);
         assert_saved(&repo, &repo.said("commit"), &out(&output));
     }
-    let repo = repo("echo a >a; git add a; git commit -qm a; git rebase -q --no-ff HEAD~1; next done");
+    let ended = "echo a >a; git add a; git commit -qm a; git rebase -q --no-ff HEAD~1; next done";
+    // A copy whose conflict was resolved is work, one as it was is not. Both have the same entry with --apply.
+    let both = |backend: &str, first: &str, meanwhile: &str, end: &str| {
+        format!(
+            "git checkout -q -b up; echo t >f; echo t >g; git add f g; git commit -qm theirs; git checkout -q task
+             echo m >{first}; git add {first}; git commit -qm one; echo m >g; git add g; git commit -qm two
+             git rebase {backend} up >&2 || true; {meanwhile}say commit $(git rev-parse HEAD); git rebase --abort; {end}"
+        )
+    };
+    let resolve = "echo by hand >f; git add f; GIT_EDITOR=: git rebase --continue >&2 || true; ";
+    for backend in ["--apply", "--merge"] {
+        let repo = self::repo(&both(backend, "f", resolve, "exit 1"));
+        let output = repo.aynig(["run"]);
+        assert_saved(&repo, &repo.said("commit"), &out(&output));
+        let repo = self::repo(&both(backend, "h", "", "next done"));
+        repo.aynig_ok(["run"]);
+        assert_eq!(repo.rescues(), [""; 0], "{backend}");
+    }
+    let repo = repo(ended);
     repo.aynig_ok(["run"]);
     assert_eq!(repo.rescues(), [""; 0], "a rebase that ended left nothing");
 }

@@ -160,7 +160,12 @@ impl Repo {
         let in_worktree = format!("git -C {} reflog delete --rewrite HEAD", worktree.path.display());
         let mut found = Vec::new();
         for commit in headlog::left(&log, was_at) {
+            let copies = headlog::copies(&log, commit);
+            let is_copied = |copies: Vec<CommitId>| {
+                copies.iter().all(|copy| matches!(self.has_copy(*copy, last), Ok(true)))
+            };
             if !has(&branch_log, commit)
+                && !copies.is_some_and(is_copied)
                 && self.is_logged_here(commit, &log, &in_worktree)?
                 && !matches!(self.landed(commit, last), Ok(Some(_)))
                 && self.held_below(commit, &NAMED)?.is_none()

@@ -95,6 +95,21 @@ impl Repo {
             return Ok(Some(Landed::Reachable));
         }
         let Some(base) = self.common_base(commit, tip) else { return Ok(None) };
+        self.landed_since(base, commit, tip)
+    }
+
+    /// The same for the change of one commit alone.
+    pub(crate) fn has_copy(&self, commit: CommitId, tip: CommitId) -> Result<bool, LandedError> {
+        let base = self.commit(commit)?.parents.first().copied();
+        base.map_or(Ok(false), |base| self.landed_since(base, commit, tip).map(|landed| landed.is_some()))
+    }
+
+    fn landed_since(
+        &self,
+        base: CommitId,
+        commit: CommitId,
+        tip: CommitId,
+    ) -> Result<Option<Landed>, LandedError> {
         let changes = self.changes(self.commit(base)?.tree, self.commit(commit)?.tree)?;
         if changes.is_empty() {
             return Ok(None);
