@@ -79,6 +79,21 @@ fn a_script_is_that_of_the_base_and_its_time_is_limited() {
     assert_eq!(report["validators"][0]["outcome"], "killed_timeout", "{report}");
 }
 
+/// CONTRACT 15.23
+#[test]
+fn what_a_filter_leaves_out_is_as_before_after_a_validator_was_taken_back() {
+    let repo = with_agent("cat >/dev/null; printf 'cell\\nout: agent\\n' >a.nb");
+    repo.git(["config", "filter.strip.clean", "sed /^out/d"]);
+    repo.write(".gitattributes", "*.nb filter=strip\n");
+    repo.command("check.sh", "printf 'cell\\nmore\\nout: validator\\n' >a.nb");
+    repo.commit_all("notebooks");
+    let run = start(&repo, &validated_by("[{kind: script, id: unit, entrypoint: check.sh}]"));
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&repo, &run), ["implement completed test", "test completed STOP"]);
+    assert_eq!(std::fs::read_to_string(run.worktree.join("a.nb")).expect("there"), "cell\nout: agent\n");
+    assert_eq!(repo.git(["show", &format!("{}:a.nb", run.work)]), "cell");
+}
+
 /// CONTRACT 20.19
 #[test]
 fn the_report_of_a_harness_must_be_there_and_new() {
