@@ -155,7 +155,8 @@ pub(crate) fn copies(log: &[Moved], commit: CommitId) -> Option<Vec<CommitId>> {
     }
     let before = log[..aborted].iter().rev();
     let since: Vec<&Moved> = before.take_while(|moved| moved.of_rebase() != Some(Rebase::Start)).collect();
-    let are_copies = since.iter().all(|moved| moved.of_rebase() == Some(Rebase::Pick));
+    // Before the first copy, `commit` is the base, which may have been made here.
+    let are_copies = !since.is_empty() && since.iter().all(|moved| moved.of_rebase() == Some(Rebase::Pick));
     are_copies.then(|| since.iter().map(|moved| moved.to).collect())
 }
 
@@ -271,6 +272,23 @@ mod tests {
             let expected: Vec<CommitId> = expected.iter().map(|number| id(*number)).collect();
             let was_at = |name: &[u8], commit| name == b"refs/heads/own" && commit == id(2);
             assert_eq!(left(&log(&entries), was_at), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn what_an_aborted_rebase_copied() {
+        let start = (2, 9, "rebase (start): checkout x");
+        let abort = |from| (from, 2, "rebase (abort): returning to refs/heads/own");
+        let pick = |from, to| (from, to, "rebase (pick): a");
+        for (what, entries, commit, expected) in [
+            ("copies", vec![start, pick(9, 3), pick(3, 4), abort(4)], 4, Some(vec![4, 3])),
+            ("its base", vec![start, abort(9)], 9, None),
+            ("the base of copies", vec![start, pick(9, 3), abort(3)], 9, None),
+            ("a change", vec![start, pick(9, 3), (3, 4, "rebase (continue): b"), abort(4)], 4, None),
+            ("a reset", vec![(1, 3, "commit: a"), (3, 1, "reset: x")], 3, None),
+        ] {
+            let expected = expected.map(|all| all.into_iter().map(id).collect::<Vec<_>>());
+            assert_eq!(copies(&log(&entries), id(commit)), expected, "{what}");
         }
     }
 

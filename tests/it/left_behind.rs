@@ -130,6 +130,10 @@ fn what_a_rebase_left_is_saved() {
     for left in [
         format!("{edits}; {COMMIT}git rebase --abort"),
         format!("git checkout -q --detach; {COMMIT}git branch other main; git rebase -q main other"),
+        // The base of one that stopped at its first conflict.
+        format!(
+            "git checkout -q --detach; {COMMIT}b=$(git rev-parse HEAD); git checkout -q task; echo z >w; git add w; git commit -qm z; git rebase -q $b >&2 || git rebase --abort"
+        ),
     ] {
         let repo = repo(&format!("{left}; exit 1"));
         let output = repo.aynig(["run"]);
