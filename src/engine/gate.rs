@@ -362,7 +362,7 @@ impl Engine<'_> {
         let known = state.workspaces.values().find(|one| one.name.to_string() == FLOW);
         let worktrees = known.map_or(0, |known| known.generation);
         let unasked = self.workspaces.unasked(&context, asked, worktrees);
-        if unasked.commits {
+        if unasked.commits && !is_cut_off {
             // `weigh` finds the question about another commit, which the ledger has now.
             if *ledger.place() != Place::Here {
                 let published = known.and_then(|known| CommitId::parse_hex(known.head_sha.as_bytes()));
@@ -376,7 +376,7 @@ impl Engine<'_> {
         }
         let Some(words) = unasked.words(&slug, is_cut_off) else { return Ok(()) };
         if !reply.approves || reply.about.is_some() {
-            unasked.left_out().iter().for_each(|words| (self.tell)(words));
+            unasked.left_out(is_cut_off).iter().for_each(|words| (self.tell)(words));
             return Ok(());
         }
         let (what, snapshot) = words.split_once("; ").unwrap_or((&words, ""));

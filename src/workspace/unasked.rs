@@ -26,16 +26,23 @@ impl Unasked {
         let again = "is refused once, and the gate asks about them";
         Some(match self {
             Self { files: 0, commits: false } => return None,
+            Self { files, commits } if is_cut_off => {
+                let changes = pluralize(files, "file");
+                let what = match (files, commits) {
+                    (0, _) => "commits on the work branch".to_owned(),
+                    (_, false) => format!("changes in {changes}"),
+                    (_, true) => format!("commits on the work branch, and changes in {changes},"),
+                };
+                format!(
+                    "an attempt that was cut off here, or you, left {what} that the gate does not ask about; if they are \
+                     yours, `aynig workspace snapshot {slug}` makes them part of the work"
+                )
+            }
             Self { files: 0, commits: true } => {
                 format!(
                     "the work branch here has commits that the gate does not ask about; an answer here {again}"
                 )
             }
-            Self { files, .. } if is_cut_off => format!(
-                "an attempt that was cut off here, or you, left changes in {} of the worktree that the gate does not ask about; \
-                 if they are yours, `aynig workspace snapshot {slug}` makes them part of the work",
-                pluralize(files, "file")
-            ),
             Self { files, .. } => format!(
                 "the worktree here has changes in {} that the gate does not ask about; `aynig workspace snapshot {slug}` \
                  makes them part of the work, and the next answer here {again}",
@@ -46,7 +53,14 @@ impl Unasked {
 
     /// A sentence about changed files to somebody whose answer counts without them. `None` if there are none.
     #[must_use]
-    pub fn left_out(self) -> Option<String> {
+    pub fn left_out(self, is_cut_off: bool) -> Option<String> {
+        if is_cut_off {
+            return (self.files > 0 || self.commits).then(|| {
+                "what an attempt that was cut off left here is no part of the answer; the next step here saves it under a \
+                 rescue ref"
+                    .to_owned()
+            });
+        }
         (self.files > 0).then(|| {
             format!(
                 "the worktree here has changes in {} that the answer is not about; they stay, and a next step here begins with \

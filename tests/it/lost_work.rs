@@ -451,6 +451,9 @@ echo precious >notes\n";
 fn what_a_clean_filter_leaves_out_is_saved() {
     let repo = repo("echo out: result >>n.ipynb; git status >/dev/null; echo out: new >new.ipynb; exit 1");
     repo.git(["config", "filter.strip.clean", "grep -v ^out || true"]);
+    // The last value counts.
+    repo.git(["config", "filter.strip.smudge", "sed s/y/y/"]);
+    repo.git(["config", "--add", "filter.strip.smudge", "cat"]);
     for name in [".gitattributes", "n.ipynb"] {
         repo.write(name, "*.ipynb filter=strip\n");
     }
@@ -489,7 +492,7 @@ fn what_a_clean_filter_leaves_out_is_saved() {
     assert_eq!(std::fs::read_to_string(path.join("n.ipynb")).expect("there"), text("rollback"));
     expects(&["remove", "--apply", "x"]);
     // A filter that gives back what it took has nothing to save.
-    repo.git(["config", "filter.strip.smudge", "sed s/x/x/"]);
+    repo.git(["config", "--add", "filter.strip.smudge", "sed s/x/x/"]);
     repo.workspace_ok(["create", "y"]);
     let shown = out(&repo.workspace_ok(["remove", "--apply", "y"]));
     assert!(!shown.contains("saved"), "{shown}");

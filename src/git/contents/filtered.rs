@@ -7,7 +7,7 @@
 //! Only filters without a `smudge` of their own count. One that has it gives back what `clean` took (git-crypt), has
 //! stored it (Git LFS, git-annex), or writes what follows from the history.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -89,18 +89,21 @@ impl Repo {
 
     /// The names of the filters that only leave something out.
     fn drivers(&self) -> Vec<String> {
-        let (mut cleaning, mut smudging) = (BTreeSet::new(), BTreeSet::new());
+        // As in git, the last value counts, and an empty one is none.
+        let mut values = BTreeMap::new();
         for one in self.settings("filter") {
             let Some((driver, name)) = one.name.rsplit_once('.') else { continue };
-            let value = one.value.unwrap_or_default();
-            let is = |wanted: &str| name.eq_ignore_ascii_case(wanted) && !value.is_empty();
-            if is("clean") {
-                cleaning.insert(driver.to_owned());
-            } else if is("process") || (is("smudge") && value.trim() != "cat") {
-                smudging.insert(driver.to_owned());
-            }
+            values.insert((driver.to_owned(), name.to_ascii_lowercase()), one.value.unwrap_or_default());
         }
-        cleaning.difference(&smudging).cloned().collect()
+        let of =
+            |driver: &str, name: &str| values.get(&(driver.to_owned(), name.to_owned())).map(String::as_str);
+        let is_set = |driver: &str, name: &str| of(driver, name).is_some_and(|value| !value.is_empty());
+        let names = values.keys().map(|(driver, _)| driver.as_str()).collect::<BTreeSet<_>>();
+        let only_leaves_out = |driver: &&str| {
+            let smudge = of(driver, "smudge").unwrap_or_default().trim();
+            is_set(driver, "clean") && !is_set(driver, "process") && ["", "cat", "cat -"].contains(&smudge)
+        };
+        names.into_iter().filter(only_leaves_out).map(str::to_owned).collect()
     }
 }
 

@@ -227,7 +227,9 @@ pub fn show(
             asked(&tip.state).map(|asked| format!("aynig flow approve {slug} --for {}", asked.short()));
         // An approval without one of these is refused.
         if is_marked(repo, &tip.state) {
-            shown.next.splice(0..0, asked);
+            let plain = format!("aynig flow approve {slug}");
+            shown.next.retain(|next| *next != plain);
+            shown.next.splice(0..0, asked.into_iter().chain([snapshot]));
         } else if words.contains(&snapshot) {
             shown.next.insert(0, snapshot);
         }
