@@ -353,7 +353,7 @@ impl Engine<'_> {
         }
         let is_cut_off = self.marked(run, FLOW).is_some();
         if is_cut_off {
-            // What a person changes from now on is no change of that attempt.
+            // A later change is a person's, and none of that attempt.
             self.workspaces.forget_unchanged(&context);
         }
         let state = &ledger.tip().state;

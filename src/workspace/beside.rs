@@ -317,7 +317,7 @@ impl Workspaces<'_> {
         Ok(self.cut_off_change(context)?.map(|(what, next)| format!("{what}: {next}")))
     }
 
-    /// The same as what was changed, and the next step.
+    /// The change of [`cut_off_words`](Self::cut_off_words), and the next step.
     pub(super) fn cut_off_change(&self, context: &Context) -> Result<Option<(String, String)>, Refusal> {
         let file = self.directory(context).join(LIVE);
         let before = shown(&file).and_then(|shown| shown.before);

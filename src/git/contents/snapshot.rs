@@ -259,7 +259,7 @@ struct IndexCopy<'a> {
 pub(crate) struct Inside {
     /// The tree of its files.
     pub(crate) files: CommitId,
-    /// The same, with what filters leave out (see [`filtered`](super::filtered)).
+    /// The tree of its files with the contents that filters leave out (see [`filtered`](super::filtered)).
     pub(crate) whole: CommitId,
     /// The tree of its index.
     pub(crate) index: CommitId,

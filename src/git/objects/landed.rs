@@ -98,7 +98,7 @@ impl Repo {
         self.landed_since(base, commit, tip)
     }
 
-    /// The same for the change of one commit alone.
+    /// Whether the history of `tip` has the change of `commit` alone.
     pub(crate) fn has_copy(&self, commit: CommitId, tip: CommitId) -> Result<bool, LandedError> {
         let base = self.commit(commit)?.parents.first().copied();
         base.map_or(Ok(false), |base| self.landed_since(base, commit, tip).map(|landed| landed.is_some()))

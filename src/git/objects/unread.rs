@@ -23,7 +23,7 @@ const INDEX: &[u8; 4] = b"\xfftOc";
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What a pack lacks if a git was killed while it made it known.
+/// The reason for a pack whose git was killed before it wrote the index.
 const NO_INDEX: &str = "its index is missing";
 
 /// The beginnings of the names of packs that are not known yet. One that was killed leaves them.

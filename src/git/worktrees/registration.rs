@@ -250,8 +250,7 @@ impl Workplace {
         fsutil::replace(&self.git_dir.join("HEAD"), format!("{commit}\n").as_bytes())
     }
 
-    /// Detaches HEAD, and what was begun there from its branches: a rebase goes on without one, and a bisect ends at
-    /// `commit`.
+    /// Detaches HEAD. A rebase in progress continues without a branch, and a bisect ends at `commit`.
     pub(crate) fn let_go(&self, commit: CommitId) -> std::io::Result<()> {
         self.detach(commit)?;
         let end = format!("{commit}\n");
