@@ -468,7 +468,7 @@ fn not_answered_otherwise(approval: &Approval, approves: bool) -> Result<(), Ref
     };
     let by = approval.resolved_by.as_ref().map_or_else(|| "nobody".to_owned(), name_of);
     let gate = approval.tool.args.get("step").and_then(Value::as_str).unwrap_or("the gate");
-    Err(Refusal::new(Why::Failed, format!("{gate} was {word} already, by {by}; nothing was changed")))
+    Err(Refusal::new(Why::Conflict, format!("{gate} was {word} already, by {by}; nothing was changed")))
 }
 
 /// Whether the holder of a lease is gone.

@@ -3,7 +3,6 @@
 //! Invariant: two processes with the same request on a branch get the same answer, wherever the
 //! branch's name comes from.
 
-use crate::contract::alike::nearest;
 use crate::contract::head::Head;
 use crate::contract::ids::{BranchName, CommitId, RemoteName};
 use crate::contract::layout::TRACKED;
@@ -44,11 +43,7 @@ pub fn for_run(repo: &Repo, named: Option<&RemoteName>) -> Result<Authority, Err
     let from = if named.is_some() { "--remote" } else { "dwp-source at HEAD" };
     let error =
         Error::usage(format!("{from} names the remote {remote}, which this repository does not have"));
-    Err(match nearest(remote.as_str(), &repo.remote_names()) {
-        Some(near) => error.hint(format!("did you mean {near}?")).hint("`git remote -v` lists its remotes"),
-        None => error
-            .hint(format!("`git remote -v` lists its remotes; `git remote add {remote} URL` adds this one")),
-    })
+    Err(settings::with_near(repo, &remote, error))
 }
 
 /// Makes a remote the authority, if it is known how refs are named there.

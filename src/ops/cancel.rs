@@ -59,8 +59,15 @@ pub struct Request {
 pub enum Outcome {
     /// The holder was asked to stop.
     Asked(Asked),
-    /// It was asked before, by this request.
-    Already(Asked, Cancel),
+    /// It was asked before.
+    Already {
+        /// The attempt.
+        asked: Asked,
+        /// The request that counts.
+        before: Cancel,
+        /// The command for the wish to run it again, if that request does not.
+        again: Option<String>,
+    },
     /// No command ran; the branch is stalled now.
     Stalled(Box<Written>),
     /// There was nothing to do, and why.
@@ -176,7 +183,10 @@ impl Case<'_> {
             return self.stall(lease.origin.as_ref(), Some(&lease));
         }
         if let Some(before) = self.already(&lease)?.filter(|before| !self.request.then.outdoes(before.then)) {
-            return Ok(Some(Outcome::Already(self.asked(&lease, self.stored.id, before.then), before)));
+            let asked = self.asked(&lease, self.stored.id, before.then);
+            let refused = self.request.then != before.then;
+            let again = refused.then(|| self.retry_command(lease.origin.as_ref()));
+            return Ok(Some(Outcome::Already { asked, before, again }));
         }
         let reason = self.request.reason.as_deref().unwrap_or_default();
         let (draft, dated) = cancel_draft(&lease, now, self.request.then, reason.as_bytes());

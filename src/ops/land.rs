@@ -265,7 +265,7 @@ pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Lan
     let subject = Message::parse(&message).subject;
     let parent = onto.head.id;
     let is_checked_out = repo.checkouts_of(&from.name).is_ok_and(|all| !all.is_empty());
-    let brings = brings(repo, authority, &into);
+    let brings = brings(repo, authority, &into, commit);
     Ok(Landing::Landed(Landed {
         into,
         parent,
@@ -282,12 +282,15 @@ pub fn land(repo: &Repo, authority: &Authority, request: &Request) -> Result<Lan
 
 /// The command that brings here what has landed on the remote that decides. On a branch that follows another one, or
 /// on none, `git pull` would bring something else or fail.
-fn brings(repo: &Repo, authority: &Authority, into: &BranchName) -> Option<String> {
+fn brings(repo: &Repo, authority: &Authority, into: &BranchName, landed: CommitId) -> Option<String> {
     let remote = authority.source()?;
     let here = repo.checkout().and_then(|checkout| checkout.branch);
-    let is_pulled = here.and_then(|here| repo.upstream_on(&here, remote)).as_ref() == Some(into);
+    let is_pulled = here.as_ref().and_then(|here| repo.upstream_on(here, remote)).as_ref() == Some(into);
+    let head = here.and_then(|here| repo.branch_head(&here).ok().flatten());
     Some(if is_pulled {
-        "git pull".to_owned()
+        // Git refuses to guess how to join two histories.
+        let has_own = head.is_some_and(|head| !repo.descends(landed, head));
+        if has_own { "git pull --rebase" } else { "git pull" }.to_owned()
     } else {
         format!("git fetch {}", shell_quote(remote.as_str()))
     })

@@ -230,8 +230,8 @@ fn remote(repo: &Repo, named: Option<&RemoteName>, state: Option<&State>) -> Res
         return if repo.has_remote(named) {
             Ok(named.clone())
         } else {
-            Err(Error::usage(format!("--remote names {named}, which this repository does not have"))
-                .hint("`git remote -v` lists its remotes"))
+            let message = format!("--remote names {named}, which this repository does not have");
+            Err(settings::with_near(repo, named, Error::usage(message)))
         };
     }
     if let Some(remote) = decider(repo, state) {

@@ -51,17 +51,22 @@ fn stall_prevails_over_a_request_to_run_it_again() {
         told(&output)
     );
     repo.said("termed");
-    let row = |more: &[&str]| {
-        let arguments = [&["cancel", "task", "--json"], more].concat();
-        listed(&repo.aynig_ok(arguments))[0].clone()
+    let row = |more: &[&str], code| {
+        let output = repo.aynig([&["cancel", "task", "--json"], more].concat());
+        assert_eq!(output.status.code(), Some(code), "{}", told(&output));
+        listed(&output)[0].clone()
     };
-    let asked = row(&["--reason", "stop it for good"]);
+    let asked = row(&["--reason", "stop it for good"], 0);
     assert_eq!((&asked["outcome"], &asked["then"]), (&"asked".into(), &"stall".into()), "{asked}");
     assert_eq!(repo.trailer("task", "aynig-cancel"), "stall");
-    for more in [&[][..], &["--requeue"]] {
-        let again = row(more);
+    for (more, code) in [(&[][..], 0), (&["--requeue"], 1)] {
+        let again = row(more, code);
         assert_eq!((&again["outcome"], &again["then"]), (&"alreadyAsked".into(), &"stall".into()), "{again}");
     }
+    let late = repo.aynig(["cancel", "task", "--requeue"]);
+    let next =
+        "the branch becomes stalled; after that, `aynig set-state --retry --branch task` requests it again";
+    assert!(out(&late).contains(next), "{}", told(&late));
     repo.release("release");
     runner.finish();
     assert_eq!([repo.state("task"), repo.trailer("task", "aynig-cancel")], ["stalled", "stall"]);

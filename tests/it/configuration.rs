@@ -109,6 +109,9 @@ fn a_remote_can_be_settled_and_what_is_nearer_wins() {
     hub.ready("task", "work");
     let output = clone.aynig(["run"]);
     assert_refused(&output, 3, &["aynig.remote", "\"origin\"", "no such remote", "git remote -v"]);
+    clone.git(["remote", "rename", "hub", "origins"]);
+    assert_refused(&clone.aynig(["run"]), 3, &["did you mean origins?"]);
+    clone.git(["remote", "rename", "origins", "hub"]);
     clone.git([
         "commit",
         "--quiet",

@@ -293,6 +293,16 @@ fn where_a_remote_decides_it_is_landed_there_and_only_there() {
     );
     assert_eq!(clone.head("HEAD"), here);
     assert_eq!(clone.git(["status", "--porcelain"]), " M README");
+    // Commits that only this clone has go on top.
+    clone.git(["commit", "-q", "-a", "-m", "mine"]);
+    clone.git(["fetch", "-q"]);
+    clone.git(["branch", "-q", "late", "origin/main"]);
+    plain(&clone, "late", "late.txt", "late", "late");
+    clone.git(["push", "-q", "origin", "late"]);
+    let output = clone.aynig_ok(["land", "late", "--remote", "origin"]);
+    assert!(err(&output).contains("`git pull --rebase` brings it here"), "{}", told(&output));
+    clone.git(["pull", "-q", "--rebase"]);
+    assert_eq!(clone.git(["log", "-2", "--format=%s"]), "mine\nlate");
     hub.branch_from("task", "other", b"declared\n\ndwp-state: working\ndwp-run-id: 11111111-2222-4333-8444-555555555555\ndwp-lease-seconds: 300\n");
     assert_refused(
         &clone.aynig(["land", "other", "--remote", "origin"]),

@@ -57,7 +57,7 @@ fn what_cannot_be_declared_is_an_error_and_no_line() {
         (&["x", "--trailer", "no colon"], &["no colon"]),
         (&["x", "--trailer", "dwp-state: y"], &["written by the runner only"]),
         (&["x", "--trailer", "a: b\nc: d"], &["the trailer \"a\" cannot be written"]),
-        (&["x", "--trailer", "dwp-not-before: soon"], &["could never be run"]),
+        (&["x", "--trailer", "dwp-not-before: soon"], &["could never be run", "dwp-not-before: +2h"]),
         (&["x", "--subject", "a\nb"], &["the commit subject cannot be written"]),
         (
             &["x", "--body-file", "../latin"],

@@ -13,7 +13,7 @@ use aynig::contract::ids::RemoteName;
     after_help = "The request is a commit on the lease. The runner that holds it, on whatever host, stops the command, saves its work and sets the \
     branch stalled, with who asked and why. A branch that waits to be run becomes stalled at once. If the command ends first, its end counts.\n\
     Exit codes: 0 requested, set stalled, or nothing runs; with --wait, the attempt was cancelled; 1 no such branch, the attempt ended \
-    otherwise, its lease ran out, --timeout passed, or --requeue of a stalled branch; 2 usage; 3 set-up; 4 the remote cannot be reached or refuses."
+    otherwise, its lease ran out, --timeout passed, or --requeue of a branch that is stalled, or that was asked to stall; 2 usage; 3 set-up; 4 the remote cannot be reached or refuses."
 )]
 pub(crate) struct Cancel {
     /// The branches: names, or globs, which pass over branches that rest (`*` also matches `/`)

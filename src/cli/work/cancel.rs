@@ -64,7 +64,9 @@ pub(crate) fn run(app: &App, arguments: &Cancel) -> Result<Exit, Error> {
                 rows.push(Row { branch, outcome: "failed", reason: Some(error.message), ..Row::default() });
             }
             Ok(outcome) => {
-                if let Outcome::Nothing { fits: false, .. } = outcome {
+                if let Outcome::Nothing { fits: false, .. } | Outcome::Already { again: Some(_), .. } =
+                    outcome
+                {
                     exit = Exit::Failed;
                 }
                 if let Outcome::Stalled(written) = &outcome
@@ -76,7 +78,7 @@ pub(crate) fn run(app: &App, arguments: &Cancel) -> Result<Exit, Error> {
                 if !arguments.json {
                     ui::answer(&line);
                 }
-                if let Outcome::Asked(asked) | Outcome::Already(asked, _) = outcome {
+                if let Outcome::Asked(asked) | Outcome::Already { asked, .. } = outcome {
                     waiting.push((rows.len(), asked));
                 }
                 rows.push(row);
@@ -156,12 +158,14 @@ fn told(branch: &str, outcome: &Outcome, asks: Then) -> (String, Row) {
             let words = format!("asked {run} on {} to stop{gone}", asked.runner);
             (format!("{name}  {}", styled(CARE, ui::sanitize(&words))), Row { then, ..of("asked", asked) })
         }
-        Outcome::Already(asked, before) => {
+        Outcome::Already { asked, before, again } => {
             let then = Some(before.then.word());
             let row = Row { cancel_by: Some(before.by.clone()), then, ..of("alreadyAsked", asked) };
             let words = format!("already asked by {}: {}", before.by, before.effect());
             let gone = asked.gone.as_ref().map(|gone| format!("; {gone}")).unwrap_or_default();
-            (format!("{name}  {}", ui::sanitize(&format!("{words}{gone}"))), row)
+            let then = again.as_ref().map(|command| format!("; after that, `{command}` requests it again"));
+            let all = format!("{words}{gone}{}", then.unwrap_or_default());
+            (format!("{name}  {}", ui::sanitize(&all)), row)
         }
         Outcome::Stalled(written) => {
             let before = written.previous.as_ref().map_or_else(String::new, |state| format!("{state} → "));

@@ -41,7 +41,8 @@ pub fn check(state: Option<&StateName>, trailers: &[Trailer]) -> Result<(), Erro
         return Err(Error::usage(format!("nobody could answer: {why}")));
     }
     match parking(&trailers, 0) {
-        Parking::Unreadable(why) => Err(Error::usage(format!("the branch could never be run: {why}"))),
+        Parking::Unreadable(why) => Err(Error::usage(format!("the branch could never be run: {why}"))
+            .hint("`--trailer 'dwp-not-before: +2h'` is two hours from now")),
         Parking::Over | Parking::Until(_) => Ok(()),
     }
 }

@@ -294,7 +294,7 @@ pub fn list(
             waiting_for: waiting_for(state),
             words,
             next,
-            since: since(state, place, row),
+            since: since(repo, state, place, row),
             not_before: row.and_then(|row| row.not_before).map(Time),
             unable: row.iter().flat_map(|row| &row.unable).map(UnableView::of).collect(),
             created_at: run.created_at.to_string(),

@@ -10,7 +10,8 @@ use super::gate::{self, GateView};
 use super::standing::{End, Place, Standing};
 use super::{driver, driver_row, is_alone, stands, step_of, waiting_for};
 use crate::clock;
-use crate::contract::ids::CommitId;
+use crate::contract::head::Head;
+use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::layout::MARK;
 use crate::contract::unable::Unable;
 use crate::engine::record::manifest::Manifest;
@@ -18,6 +19,7 @@ use crate::engine::record::project::context;
 use crate::engine::record::{attempts, project};
 use crate::flow::due::{end_word, is_interrupted};
 use crate::git::Repo;
+use crate::git::objects::commits::Stored;
 use crate::journal::artifacts::{is_here, place};
 use crate::journal::directory::RunDirectory;
 use crate::journal::sync;
@@ -33,6 +35,7 @@ use crate::ops::view::Time;
 use crate::ops::view::branch::BranchView;
 use crate::ops::{runs, workspace};
 use crate::runner::authority::Authority;
+use crate::runner::survey::line::line;
 use crate::stop::Stop;
 use crate::words::error_chain;
 
@@ -219,14 +222,15 @@ pub fn show(
     let place = if is_alone { &Authority::Local } else { authority };
     let row = driver_row(repo, process, place, &branch)?;
     let mut shown = view(repo, tip, &directory, (branch.to_string(), row), is_alone);
-    shown.unasked = unasked(repo, process, &tip.state);
+    let is_marked = directory.path().join(MARK).exists();
+    shown.unasked = unasked(repo, process, &tip.state, is_marked);
     if let Some(words) = &shown.unasked {
         let slug = &tip.state.run.slug;
         let snapshot = format!("aynig workspace snapshot {slug}");
         let asked =
             asked(&tip.state).map(|asked| format!("aynig flow approve {slug} --for {}", asked.short()));
         // An approval without one of these is refused.
-        if is_marked(repo, &tip.state) {
+        if is_marked {
             let plain = format!("aynig flow approve {slug}");
             shown.next.retain(|next| *next != plain);
             shown.next.splice(0..0, asked.into_iter().chain([snapshot]));
@@ -238,26 +242,22 @@ pub fn show(
     Ok(shown)
 }
 
-/// What is here that the open gate of a run does not ask about.
-fn unasked(repo: &Repo, process: &Process, state: &State) -> Option<String> {
+/// What is here that the open gate of a run does not ask about. `is_marked`: an attempt was cut off on this host, and what
+/// it left was not put back.
+fn unasked(repo: &Repo, process: &Process, state: &State, is_marked: bool) -> Option<String> {
     gate::open(state)?;
     let asked = asked(state);
     let workspaces = workspace::at(repo, process, Stop::manual()).ok()?;
     let (slug, known) = (state.run.slug.as_str(), state.workspaces.values().next()?);
     let context = workspaces.find(format!("{slug}/{}", known.name).as_ref()).ok()?;
     let found = workspaces.unasked(&context, asked, known.generation);
-    found.words(slug, is_marked(repo, state))
+    found.words(slug, is_marked)
 }
 
 /// The commit that the open gate of a run asks about.
 fn asked(state: &State) -> Option<CommitId> {
     let asked = gate::open(state)?.tool.args.get("head").and_then(Value::as_str);
     asked.and_then(|asked| CommitId::parse_hex(asked.as_bytes()))
-}
-
-/// Whether an attempt was cut off on this host, and what it left was not put back.
-fn is_marked(repo: &Repo, state: &State) -> bool {
-    runs::directory(repo, state.run.id).is_ok_and(|directory| directory.path().join(MARK).exists())
 }
 
 /// Fetches the newest commit of the work of a run, if the remote that decides the run has it and this clone does not.
@@ -333,7 +333,7 @@ fn view(
         waiting_for: waiting_for(state),
         place,
         words,
-        since: since(state, place, row.as_ref()),
+        since: since(repo, state, place, row.as_ref()),
         next,
         question: gate::open(state).and_then(|approval| approval.context.clone()),
         gate: GateView::of(state),
@@ -400,14 +400,23 @@ impl FlowRun {
 }
 
 /// Since when it stands there.
-pub(super) fn since(state: &State, place: Place, row: Option<&BranchView>) -> String {
+pub(super) fn since(repo: &Repo, state: &State, place: Place, row: Option<&BranchView>) -> String {
     let asked = gate::open(state).filter(|_| place == Place::Gate);
-    let moved = row.and_then(|row| row.committed_at);
+    let moved = row.and_then(|row| taken_at(repo, row).or(row.committed_at));
     match (place, asked, moved) {
         (_, Some(approval), _) => approval.requested_at.to_string(),
         (Place::Ended | Place::Paused, _, _) | (_, _, None) => state.run.updated_at.to_string(),
         (_, _, Some(moved)) => clock::format_utc_millis(moved.saturating_mul(1000)),
     }
+}
+
+/// The time of the claim of a lease, whose renewals are later.
+fn taken_at(repo: &Repo, row: &BranchView) -> Option<i64> {
+    let run_id = &row.lease.as_ref()?.run_id;
+    let branch = BranchName::new(row.branch.as_str()).ok()?;
+    let head = CommitId::parse_hex(row.commit.as_ref()?.as_bytes())?;
+    let of_lease = |stored: &Stored| matches!(Head::read(&stored.facts()), Head::Working(lease) if lease.run_id == run_id.as_bytes());
+    line(repo, &branch, head).take_while(of_lease).last().map(|claim| claim.committed_at)
 }
 
 /// The steps of a run with their files on this host.

@@ -265,7 +265,16 @@ pub(crate) fn remote(repo: &Repo) -> Result<Option<RemoteName>, Error> {
     }
     let entry = repo.settings("aynig").into_iter().rfind(|entry| entry.name.eq_ignore_ascii_case("remote"));
     let entry = entry.expect("it was just read");
-    Err(wrong(&entry, "this repository has no such remote").hint("`git remote -v` lists its remotes"))
+    Err(with_near(repo, &name, wrong(&entry, "this repository has no such remote")))
+}
+
+/// An error about a remote that this repository does not have, with the next steps.
+pub(super) fn with_near(repo: &Repo, remote: &RemoteName, error: Error) -> Error {
+    match nearest(remote.as_str(), &repo.remote_names()) {
+        Some(near) => error.hint(format!("did you mean {near}?")).hint("`git remote -v` lists its remotes"),
+        None => error
+            .hint(format!("`git remote -v` lists its remotes; `git remote add {remote} URL` adds this one")),
+    }
 }
 
 /// Whether `aynig.remote` is set, if only to nothing.

@@ -131,7 +131,9 @@ pub(super) async fn resolve(
                     about: None,
                     asked: Some(id),
                 };
-                flows::answer_gate(&engine, &desk.authority()?, asked.run, reply)?;
+                if !engine.has_carried_out(asked.run).map_err(crate::ops::error::Error::from)? {
+                    flows::answer_gate(&engine, &desk.authority()?, asked.run, reply)?;
+                }
             }
             (RunKind::Graph, Verdict::Approved, Some(always)) => {
                 let always = match always {

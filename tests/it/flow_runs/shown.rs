@@ -27,6 +27,7 @@ fn a_run_that_goes_on_is_shown_with_its_step_and_its_holder() {
     assert_eq!(shown["next"], serde_json::json!(["aynig run"]));
     assert!(scene.directory.path().join("status.json").is_file(), "its files are brought up to the ledger");
     scene.carry_out("plan", Opcode::RunAgent, Outcome::Completed, Some("check"));
+    let claim = scene.repo.dated_lease(&scene.driver(), "host-a", 300, -100);
     scene.repo.dated_lease(&scene.driver(), "host-a", 300, 0);
     let words = scene.words();
     for wanted in ["host-a works on check", "1 plan completed -> check", "fix (version 3)", "fix 412"] {
@@ -38,6 +39,8 @@ fn a_run_that_goes_on_is_shown_with_its_step_and_its_holder() {
     }
     let shown = scene.shown();
     assert_eq!((&shown["place"], &shown["runner"]), (&"working".into(), &"host-a".into()));
+    let claimed: i64 = scene.repo.git(["show", "-s", "--format=%ct", &claim]).parse().expect("seconds");
+    assert_eq!(shown["since"], aynig::clock::format_utc_millis(claimed * 1000), "a renewal is no beginning");
     let first = &shown["steps"][0];
     assert_eq!(
         (&first["outcome"], &first["route"], &first["attempt"]),

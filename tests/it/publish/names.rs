@@ -17,6 +17,7 @@ fn names_that_are_refused() {
         (&["--branch", "a..b"], 2, "a..b"),
         (&["--into", "nowhere"], 2, "has no branch nowhere"),
         (&["--remote", "elsewhere"], 2, "elsewhere"),
+        (&["--remote", "orign"], 2, "did you mean origin?"),
         (&["--node", "other"], 1, "no workspace"),
     ] {
         assert_refused(&field.publish(options), code, &[words]);

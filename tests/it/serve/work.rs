@@ -108,24 +108,32 @@ fn a_flow_is_started_answered_put_back_and_published_over_the_server() {
     }
 
     let first = text_of(&row["approval"], "approvalId").to_owned();
-    let resolve = |id: &str, resolution: &str| {
-        server.post(&format!("/api/approvals/{id}/resolve"), &format!(r#"{{"resolution":{resolution}}}"#))
+    let bearer = format!("Authorization: Bearer {}", server.token);
+    let keyed = |id: &str, resolution: &str, key: &str| {
+        let headers = [&*bearer, "Content-Type: application/json", key];
+        let body = format!(r#"{{"resolution":{resolution}}}"#);
+        server.with("POST", &format!("/api/approvals/{id}/resolve"), &headers, &body)
     };
+    let resolve = |id: &str, resolution: &str| keyed(id, resolution, "X-None: 1");
     assert_eq!(
         resolve(&first, r#"{"status":"modified","modifiedArgs":{}}"#).refused(),
         (422, "invalid".to_owned())
     );
-    let denied = resolve(&first, r#"{"status":"denied","reason":"More."}"#).ok();
+    let (no, yes) = (r#"{"status":"denied","reason":"More."}"#, r#"{"status":"approved"}"#);
+    let denied = keyed(&first, no, "Idempotency-Key: 1").ok();
     assert_eq!(
         (&denied["resolution"]["status"], &denied["resolution"]["reason"]),
         (&"denied".into(), &"More.".into())
     );
+    assert_eq!(resolve(&first, yes).refused(), (409, "conflict".to_owned()), "it was denied");
+    assert_eq!(keyed(&first, yes, "Idempotency-Key: 1").refused(), (409, "key_reused".to_owned()));
     repo.aynig_ok(["run", "--drain"]);
-    assert_eq!(resolve(&first, r#"{"status":"approved"}"#).refused().0, 409, "that question is over");
+    assert_eq!(resolve(&first, yes).refused().0, 409, "that question is over");
+    assert_eq!(keyed(&first, no, "Idempotency-Key: 1").ok(), denied, "it was carried out before");
     let waiting = server.get("/api/approvals").ok();
     let second = text_of(&waiting["approvals"][0]["approval"], "approvalId").to_owned();
     assert_ne!(first, second);
-    assert_eq!(resolve(&second, r#"{"status":"approved"}"#).ok()["resolution"]["status"], "approved");
+    assert_eq!(resolve(&second, yes).ok()["resolution"]["status"], "approved");
     repo.aynig_ok(["run", "--drain"]);
     let state = server.get(&format!("/api/runs/{run}")).ok();
     assert_eq!(state["run"]["verdict"], "succeeded");
