@@ -4,15 +4,20 @@
 
 use std::path::Path;
 
+use crate::contract::ids::RemoteName;
+use crate::contract::layout::{ARCHIVE, ARCHIVED_LEDGER, RUNS};
 use crate::contract::retention::DEFAULT_AGE;
 use crate::fsutil;
 use crate::git::Repo;
+use crate::git::remote::QUESTION;
 use crate::journal::check::is_damaged;
 use crate::journal::directory::RunDirectory;
 use crate::journal::pages::Reader;
 use crate::journal::sync::compact;
+use crate::ledger::archive::archived_ref;
 use crate::ledger::held::{self, Held};
-use crate::ledger::{LedgerError, Tip, runs};
+use crate::ledger::tip::ledger_ref;
+use crate::ledger::{LedgerError, Place, Tip, runs};
 use crate::model::ids::RunId;
 use crate::model::run::Run;
 use crate::ops::error::Error;
@@ -51,6 +56,30 @@ pub fn condition(repo: &Repo) -> Result<Condition, Error> {
         }
     }
     Ok(condition)
+}
+
+/// The runs under way that `remote` decides and has no ledger of: their names, and the command that brings the first one
+/// back. Runs that were deleted there are none.
+pub fn lost_at(repo: &Repo, remote: &RemoteName) -> Result<Option<(Vec<String>, String)>, Error> {
+    let decides = |run: &Run| {
+        Place::of(repo, run.id, &run.decided_by).is_ok_and(|place| place == Place::Remote(remote.clone()))
+    };
+    let mut own = Vec::new();
+    for (id, head) in runs::all(repo)? {
+        let known = Tip::read_run(repo, id, head).ok().map(|tip| tip.state.run);
+        own.extend(known.filter(|run| !run.status.is_ended() && decides(run)).map(|run| (run, head)));
+    }
+    if own.is_empty() {
+        return Ok(None);
+    }
+    let patterns = [format!("{RUNS}*").into(), format!("{ARCHIVE}*/{ARCHIVED_LEDGER}").into()];
+    let there = repo.list_refs(remote, &patterns, QUESTION).map_err(LedgerError::from)?;
+    let has = |name: &str| there.iter().any(|(other, _)| other == name);
+    own.retain(|(run, _)| !has(&ledger_ref(run.id)) && !has(&archived_ref(run.id)));
+    let Some((first, head)) = own.first() else { return Ok(None) };
+    let name = repo.namespace().unwrap_or_default().there(ledger_ref(first.id).as_str().into());
+    let next = format!("git push {} {head}:{name}", shell_quote(remote.as_str()));
+    Ok(Some((own.iter().map(|(run, _)| run.slug.to_string()).collect(), next)))
 }
 
 /// Lists what runs left, and removes what `wanted` says.

@@ -201,3 +201,33 @@ fn the_operations_of_a_hub_that_went_another_way_are_replaced_only_as_they_were_
     second.aynig_ok(["flow", "resume", "--accept", "--from", "two", &run.slug]);
     assert_eq!(steps(second, run)[..3], ["one completed two", "two completed ask", "ask gate_approved STOP"]);
 }
+
+/// CONTRACT 16.11
+#[test]
+fn the_doctor_names_what_a_hub_lost_and_how_it_comes_back() {
+    let scene = Scene::new();
+    let host = &scene.field.hosts[0];
+    let hub = scene.field.hub.beside("hub.git");
+    let at_hub = |arguments: &[&str]| {
+        host.git([&["-C", hub.to_str().expect("UTF-8"), "update-ref"], arguments].concat())
+    };
+    let before = scene.field.at_hub(scene.ledger());
+    let lost = || -> Vec<String> {
+        let words = out(&host.aynig(["doctor"]));
+        words.lines().skip_while(|line| !line.contains("no more")).take(2).map(str::to_owned).collect()
+    };
+    assert!(lost().is_empty(), "{:?}", lost());
+    at_hub(&["-d", scene.ledger()]);
+    let [words, next] = &lost()[..] else { panic!("no finding") };
+    assert!(
+        words.ends_with(&format!("origin has the ledger of 1 run no more: {}", scene.run.slug)),
+        "{words}"
+    );
+    sh(host, next.split_once("next: ").expect("a command").1);
+    assert_eq!(scene.field.at_hub(scene.ledger()), before);
+    assert!(lost().is_empty(), "{:?}", lost());
+    // A run that another clone has deleted is not lost.
+    at_hub(&[&format!("refs/aynig/archive/{}/@ledger", scene.run.id), &before]);
+    at_hub(&["-d", scene.ledger()]);
+    assert!(lost().is_empty(), "{:?}", lost());
+}

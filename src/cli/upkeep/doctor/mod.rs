@@ -20,6 +20,7 @@ use aynig::contract::ids::CommitId;
 use aynig::git::Repo;
 use aynig::ops::app::{App, Process};
 use aynig::ops::error::Error;
+use aynig::runner::authority::Authority;
 use aynig::runner::pluralize;
 
 use crate::cli::args::Doctor;
@@ -100,6 +101,11 @@ pub(crate) fn run(process: &Process, arguments: &Doctor) -> Result<Exit, Error> 
             findings.extend(programs::forge(&repo));
             findings.extend(programs::path(&repo));
             findings.extend(looked.findings);
+            if let Some(remote) =
+                looked.authority.as_ref().and_then(Authority::source).filter(|_| looked.fresh)
+            {
+                findings.extend(runs::lost(&repo, remote));
+            }
             findings.extend(leftovers::check(&repo, process, &damaged));
             findings.extend(runs::moved(&repo, looked.authority.as_ref()));
             findings.extend(runs::check(&repo));

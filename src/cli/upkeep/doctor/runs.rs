@@ -1,8 +1,9 @@
 //! Checks of orchestrated runs: their versions, their ledgers, and their files on this host.
 
+use aynig::contract::ids::RemoteName;
 use aynig::git::Repo;
 use aynig::ops::flows;
-use aynig::ops::runs::leftovers::{Condition, condition};
+use aynig::ops::runs::leftovers::{Condition, condition, lost_at};
 use aynig::ops::runs::{RunId, all};
 use aynig::runner::authority::Authority;
 use aynig::runner::pluralize;
@@ -15,6 +16,19 @@ pub(crate) fn moved(repo: &Repo, authority: Option<&Authority>) -> Option<Findin
     let authority = authority?;
     match all(repo).and_then(|all| flows::moved(repo, authority, &all)) {
         Ok(moved) => moved.map(|(what, hint)| Finding::warning(CHECK, what, hint)),
+        Err(error) => Some(Finding::of(CHECK, error)),
+    }
+}
+
+/// Names the runs that the deciding remote has lost.
+pub(crate) fn lost(repo: &Repo, remote: &RemoteName) -> Option<Finding> {
+    const CHECK: &str = "runs";
+    match lost_at(repo, remote) {
+        Ok(lost) => lost.map(|(slugs, next)| {
+            let runs = pluralize(slugs.len(), "run");
+            let text = format!("{remote} has the ledger of {runs} no more: {}", slugs.join(", "));
+            Finding::warning(CHECK, text, next)
+        }),
         Err(error) => Some(Finding::of(CHECK, error)),
     }
 }
