@@ -255,6 +255,13 @@ pub struct RemoteName(String);
 /// The prefix of a remote's name in `dwp-source` (CONTRACT 5.2).
 const SOURCE_PREFIX: &str = "git:";
 
+/// Characters that are refused in the name of a remote. A commit can name one (`dwp-source`), and commands that people copy
+/// contain it.
+const FOR_SHELLS: [char; 22] = [
+    ';', '&', '|', '<', '>', '(', ')', '$', '`', '\\', '"', '\'', '*', '?', '[', ']', '#', '~', '!', '{',
+    '}', '^',
+];
+
 impl RemoteName {
     /// Checks a text against the rule.
     ///
@@ -270,6 +277,8 @@ impl RemoteName {
             refuse("it begins with a dash")
         } else if name.chars().any(|c| c.is_whitespace() || c.is_control()) {
             refuse("it holds white space or a control character")
+        } else if name.contains(FOR_SHELLS) {
+            refuse("it holds a character that shells interpret")
         } else {
             Ok(Self(String::from(name)))
         }

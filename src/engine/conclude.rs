@@ -182,8 +182,9 @@ impl Engine<'_> {
         let message =
             format!("{remote} does not have {there} as last seen, at {}; nothing was changed", last.short());
         Refusal::new(Why::Conflict, message).hint(format!(
-            "if it was removed there: `git push {} {last}:{there}` puts it back",
-            shell_quote(remote.as_str())
+            "if it was removed there: `git push {} {last}:{}` puts it back",
+            shell_quote(remote.as_str()),
+            shell_quote(&there)
         ))
     }
 

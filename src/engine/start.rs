@@ -16,6 +16,7 @@ use crate::ledger::{Ledger, Place, runs};
 use crate::model::decide::{Command, NewRun, NodeSpec};
 use crate::model::ids::{Alias, ProviderName, RunId, Slug};
 use crate::model::run::{FrozenFlow, GlobalMode, Limits, Mode, Replicate, RunKind, RunStatus};
+use crate::words::shell_quote;
 use crate::workspace::refusal::{Refusal, Why};
 
 use super::driver::{Driver, Next, STEP};
@@ -177,7 +178,7 @@ impl Engine<'_> {
                 let message =
                     format!("there is a branch {branch}, so no driver can be below it; nothing was changed");
                 return Err(Refusal::new(Why::Setup, message)
-                    .hint(format!("rename it: `git branch --move {branch} NAME`"))
+                    .hint(format!("rename it: `git branch --move {} NAME`", shell_quote(&branch)))
                     .hint("or set another prefix: `git config aynig.runPrefix PREFIX/`"));
             }
         }

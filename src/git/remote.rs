@@ -32,6 +32,7 @@ use crate::git::refs::cas::RefError;
 use crate::git::refs::file::linked;
 use crate::git::refs::list::Tip;
 use crate::git::repo::open::Repo;
+use crate::words::shell_quote;
 
 /// The longest that one exchange with a remote may take: a hanging connection must not outlast a
 /// lease.
@@ -210,8 +211,9 @@ impl Repo {
             let place = self.common_dir().join(directory.to_os_str_lossy());
             if let Some(other) = linked(self.common_dir(), directory.as_bstr()) {
                 let why = format!(
-                    "{0} leads to {other}, so a fetch would move those refs; `rm {0}` removes the link alone",
-                    place.display()
+                    "{} leads to {other}, so a fetch would move those refs; `rm {}` removes the link alone",
+                    place.display(),
+                    shell_quote(place.as_os_str().as_bytes())
                 );
                 return Err(RefError::Unwritable { name: directory.to_string(), why });
             }

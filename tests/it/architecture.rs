@@ -17,7 +17,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
     ("words", &[]),
     ("stop", &["clock"]),
     ("fsutil", &["crashpoint", "words"]),
-    ("git", &["contract", "fsutil", "clock", "crashpoint", "session"]),
+    ("git", &["contract", "fsutil", "clock", "crashpoint", "session", "words"]),
     ("ledger", &["model", "git", "contract", "clock", "fsutil", "crashpoint", "words"]),
     ("journal", &["ledger", "model", "git", "contract", "clock", "fsutil", "crashpoint"]),
     ("supervise", &["clock", "fsutil", "session", "stop", "crashpoint"]),

@@ -125,6 +125,10 @@ fn remotes() {
         ("a b", false),
         ("a\n", false),
         ("a\u{85}", false),
+        ("caf\u{e9}+a@b", true),
+        ("$(reboot)", false),
+        ("a;reboot", false),
+        ("it's", false),
     ] {
         assert_eq!(RemoteName::parse(text).is_ok(), legal, "{text:?}");
     }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use crate::clock;
 use crate::contract::ids::CommitId;
 use crate::git::repo::open::{Repo, gits};
+use crate::words::shell_quote;
 
 /// The bytes that a pack and its index begin with (gitformat-pack). An index of version 1 begins with its table.
 const PACK: &[u8; 4] = b"PACK";
@@ -49,7 +50,10 @@ impl Unread {
     #[must_use]
     pub fn next(&self) -> String {
         if self.why == NO_INDEX {
-            return format!("`git index-pack {}` makes it anew, then again", self.path.display());
+            return format!(
+                "`git index-pack {}` makes it anew, then again",
+                shell_quote(self.path.as_os_str().as_bytes())
+            );
         }
         "make it readable, then again; if it is lost, move it away (a directory of another repository: remove its line from \
          `objects/info/alternates`, here or there, or write an absolute path), and `git fsck` names what is missing"

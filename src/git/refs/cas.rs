@@ -35,6 +35,7 @@ use crate::fsutil;
 use crate::git::refs::lock::lock_file;
 use crate::git::repo::open::{Repo, ours};
 use crate::git::worktrees::registration::Workplace;
+use crate::words::shell_quote;
 
 /// How long to wait for a ref's lock. Other processes hold it for a moment only, unless they died
 /// holding it.
@@ -243,6 +244,10 @@ fn first_file(directory: &Path) -> Option<PathBuf> {
 fn in_the_way(name: &str) -> String {
     // A slot may be somebody's deferred state: `aynig clean --deferred` shows it first.
     let is_ours = name.starts_with(layout::OURS) && !name.starts_with(layout::SLOTS);
-    let next = if is_ours { format!("; `git update-ref -d {name}` removes it") } else { String::new() };
+    let next = if is_ours {
+        format!("; `git update-ref -d {}` removes it", shell_quote(name))
+    } else {
+        String::new()
+    };
     format!("{name} exists{next}")
 }

@@ -5,6 +5,7 @@
 //! meanwhile is there. The lists of gix read them the other way round.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::PoisonError;
 
 use bstr::{BStr, BString, ByteSlice};
@@ -18,6 +19,7 @@ use crate::git::refs::intent_log::PACKED;
 use crate::git::refs::loose::DamagedRef;
 use crate::git::repo::open::{Repo, gix_chain, ours};
 use crate::git::worktrees::held::Identity;
+use crate::words::shell_quote;
 
 /// A branch as listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,9 +133,10 @@ impl Repo {
         let content = match fsutil::read_plain(&file) {
             Ok(content) if content.is_empty() => {
                 let why = format!(
-                    "{0} is empty, as after a loss of power; `rm {0}` if no ref was in it, and `git fsck --no-reflogs` names the commits \
+                    "{} is empty, as after a loss of power; `rm {}` if no ref was in it, and `git fsck --no-reflogs` names the commits \
                      that no ref has",
-                    file.display()
+                    file.display(),
+                    shell_quote(file.as_os_str().as_bytes())
                 );
                 return RefError::Unreadable { name: PACKED.to_owned(), why };
             }

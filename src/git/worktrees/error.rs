@@ -7,6 +7,7 @@ use crate::git::process::call::ProcessError;
 use crate::git::refs::cas::RefError;
 use crate::git::worktrees::presence::Displaced;
 use crate::git::worktrees::registration::Unread;
+use crate::words::shell_quote;
 
 /// Why a worktree could not be created, read or removed.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +40,7 @@ pub enum WorktreeError {
         to: CommitId,
     },
     /// A checkout's branch cannot be fast-forwarded.
-    #[error("{branch} in {} has gone another way; `git log --oneline --graph {branch} {to}` shows both", path.display(), to = to.short())]
+    #[error("{branch} in {} has gone another way; `git log --oneline --graph {} {to}` shows both", path.display(), shell_quote(branch), to = to.short())]
     Diverged {
         /// The checkout.
         path: PathBuf,

@@ -56,11 +56,11 @@ fn one(repo: &Repo, wanted: &CleanOptions, rescue: &RescueRef) -> Item {
                 rescue.commit
             )),
             _ => {
+                let name = shell_quote(&rescue.name);
                 if rescue.name.starts_with(RESCUED_LEDGERS.as_bytes()) {
-                    let shows = format!("`git log {}` shows it; --older-than lets it go by its age", rescue.name);
+                    let shows = format!("`git log {name}` shows it; --older-than lets it go by its age");
                     return item.stays("it is the end of a ledger that its hub has set back", shows);
                 }
-                let name = shell_quote(&rescue.name);
                 // A bare repository has no checkout for a cherry-pick.
                 let takes = if repo.is_bare() {
                     format!("`git branch NAME {name}` makes a branch of it, which a clone can fetch and merge")
