@@ -126,14 +126,20 @@ impl Stop {
         (child, subscription)
     }
 
-    /// Requests a stop because of `signal`. The second signal means "at once".
+    /// Requests a stop because of `signal`. The second signal means "at once", except SIGHUP: a terminal that is closed
+    /// sends it through the kernel and through the shell, and systemd may send it after SIGTERM.
     pub(crate) fn request(&self, signal: i32) {
-        self.trip(Cause::Signal(signal));
+        let is_echo = |before: u32| before > 0 && signal == SIGHUP;
+        self.tell(|before| {
+            let cause = Cause::Signal(signal);
+            let one = u32::from(!is_echo(before));
+            Notice { first: cause, signals: before.saturating_add(one), latest: cause }
+        });
     }
 
     /// Cancels the work.
     pub fn call_off(&self) {
-        self.trip(Cause::CalledOff);
+        self.tell(|before| Notice { first: Cause::CalledOff, signals: before, latest: Cause::CalledOff });
     }
 
     /// Requests a stop after a panic. The grace period is unchanged, even if a stop is already
@@ -146,11 +152,6 @@ impl Stop {
         }
         drop(state);
         self.tell(|before| Notice { first: Cause::Panic, signals: before.max(1), latest: Cause::Panic });
-    }
-
-    fn trip(&self, cause: Cause) {
-        let one = u32::from(matches!(cause, Cause::Signal(_)));
-        self.tell(|before| Notice { first: cause, signals: before.saturating_add(one), latest: cause });
     }
 
     /// Records a request, which is built from the number of signals before it, and calls the
@@ -282,6 +283,17 @@ mod tests {
     }
 
     #[test]
+    fn a_hangup_after_another_signal_is_no_second_one() {
+        for (signals, count) in
+            [([1, 1], 1), ([15, 1], 1), ([2, 1], 1), ([1, 2], 2), ([1, 15], 2), ([2, 2], 2)]
+        {
+            let stop = Stop::manual();
+            signals.iter().for_each(|signal| stop.request(*signal));
+            assert_eq!((stop.cause(), stop.count()), (Some(Cause::Signal(signals[0])), count), "{signals:?}");
+        }
+    }
+
+    #[test]
     fn everybody_wakes_at_once() {
         let stop = Stop::manual();
         thread::scope(|scope| {
@@ -333,7 +345,7 @@ mod tests {
         let (late, listens) = stop.child();
         assert_eq!((late.cause(), late.count()), (Some(Cause::Signal(15)), 2));
         drop(listens);
-        stop.request(1);
+        stop.request(15);
         assert_eq!((late.count(), stop.count()), (2, 3));
     }
 

@@ -223,6 +223,7 @@ impl Engine<'_> {
         }
         carried.violated(broken, work.opcode);
         carried.evidence += &withheld_words(&snapshot.withheld);
+        carried.evidence += &hidden_words(&snapshot.hidden);
         work.context = snapshot.context.clone();
         (carried.record.head, carried.record.tree) = self.here(&snapshot.context)?;
         let base = self.repo.commit(snapshot.context.base());
@@ -270,6 +271,13 @@ fn differing(before: &[Difference], after: &[Difference]) -> Vec<Difference> {
 const NAMED: usize = 5;
 
 /// The end of a sentence about files that look like keys.
+fn hidden_words(hidden: &[String]) -> String {
+    if hidden.is_empty() {
+        return String::new();
+    }
+    format!("; in no commit, since git does not show it: {}", hidden.join(", "))
+}
+
 fn withheld_words(files: &[Difference]) -> String {
     if files.is_empty() {
         return String::new();

@@ -361,13 +361,15 @@ impl Engine<'_> {
         let asked = asked.and_then(|asked| CommitId::parse_hex(asked.as_bytes()));
         let known = state.workspaces.values().find(|one| one.name.to_string() == FLOW);
         let worktrees = known.map_or(0, |known| known.generation);
-        let unasked = self.workspaces.unasked(&context, asked, worktrees);
+        // What the ledger has is part of the work. `weigh` finds that the gate does not ask about it.
+        let recorded = known.and_then(|known| CommitId::parse_hex(known.head_sha.as_bytes()));
+        let of_work = if is_cut_off { recorded.or(asked) } else { asked };
+        let unasked = self.workspaces.unasked(&context, of_work, worktrees);
         if unasked.commits && !is_cut_off {
             // `weigh` finds the question about another commit, which the ledger has now.
             if *ledger.place() != Place::Here {
-                let published = known.and_then(|known| CommitId::parse_hex(known.head_sha.as_bytes()));
                 if reply.approves && reply.about.is_none() {
-                    self.check_not_rewritten(&context, published)?;
+                    self.check_not_rewritten(&context, recorded)?;
                 }
                 self.workspaces.snapshot(&context)?;
                 ledger.refresh()?;

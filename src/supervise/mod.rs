@@ -62,7 +62,9 @@ pub use detached::detach;
 pub(crate) use finished::{Finished, How, StopCause};
 pub(crate) use job::run;
 pub use leash::Leash;
-pub(crate) use orphans::{is_unused, note_processes, occupants, process_words, settled_occupants};
+pub(crate) use orphans::{
+    is_unused, note_processes, occupants, process_words, settled_occupants, settled_workers, workers,
+};
 pub use pager::Pager;
 pub(crate) use peer::{Holders, holders};
 pub(crate) use spec::Spec;

@@ -1,6 +1,6 @@
 //! Finds processes that still work inside a directory.
 //!
-//! A worktree is removed or reused only after this check (CONTRACT 9.8, 9.15). It finds processes
+//! A worktree is removed or reused only after this check (CONTRACT 9.8, 9.15, 15.7, 15.9). It finds processes
 //! by working directory, open and mapped files, not by ancestry: a process that left its group is found
 //! too. Only observes; the caller decides what an occupant means.
 
@@ -37,6 +37,18 @@ pub(crate) fn occupants(dir: &Path) -> Vec<i32> {
     others().filter(|pid| places(&proc, *pid).iter().any(stands_in)).collect()
 }
 
+/// The [`occupants`] of `dir`, and the processes with a file there that is open for writing, ascending. All open files of
+/// this user's processes are looked at.
+#[must_use]
+pub(crate) fn workers(dir: &Path) -> Vec<i32> {
+    let dir = resolved(dir);
+    let Ok(proc) = fs::File::open("/proc") else { return Vec::new() };
+    let works_in = |place: &String| {
+        working_directory(&proc, place).is_ok_and(|cwd| cwd.starts_with(&dir)) || writes(&proc, place, &dir)
+    };
+    others().filter(|pid| places(&proc, *pid).iter().any(works_in)).collect()
+}
+
 /// Names a process.
 pub(crate) fn process_words(pid: i32) -> String {
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
@@ -53,9 +65,19 @@ pub(crate) fn process_words(pid: i32) -> String {
 /// the command that made the commit.
 #[must_use]
 pub(crate) fn settled_occupants(dir: &Path) -> Vec<i32> {
+    settled(&|| occupants(dir))
+}
+
+/// The [`workers`] of `dir`, after the same wait.
+#[must_use]
+pub(crate) fn settled_workers(dir: &Path) -> Vec<i32> {
+    settled(&|| workers(dir))
+}
+
+fn settled(look: &dyn Fn() -> Vec<i32>) -> Vec<i32> {
     let (watch, mut gits) = (Stopwatch::start(), Gits::default());
     loop {
-        let pids = occupants(dir);
+        let pids = look();
         let places: Vec<(i32, Place)> =
             pids.iter().filter_map(|pid| Place::of(*pid).map(|place| (*pid, place))).collect();
         let some_ended = places.len() < pids.len();
@@ -154,6 +176,24 @@ fn open_files(proc: &fs::File, place: &str, since: i64) -> nix::Result<(Vec<Path
     let names: Vec<CString> = open.iter().flatten().map(|entry| entry.file_name().to_owned()).collect();
     let files = names.iter().filter_map(|name| readlinkat(&open, name.as_c_str()).ok()).map(PathBuf::from);
     Ok((files.collect(), may_be_new))
+}
+
+/// Whether a process has a file below `dir` open for writing.
+fn writes(proc: &fs::File, place: &str, dir: &Path) -> bool {
+    let flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let Ok(mut open) = Dir::openat(proc, format!("{place}/fd").as_str(), flags, Mode::empty()) else {
+        return false;
+    };
+    let names: Vec<CString> = open.iter().flatten().map(|entry| entry.file_name().to_owned()).collect();
+    let is_below = |name: &&CString| {
+        readlinkat(&open, name.as_c_str()).is_ok_and(|file| Path::new(&file).starts_with(dir))
+    };
+    // The owner's bits of the link say how the file is open.
+    let is_written = |name: &CString| {
+        fstatat(&open, name.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW)
+            .is_ok_and(|link| link.st_mode & 0o200 != 0)
+    };
+    names.iter().filter(is_below).any(is_written)
 }
 
 /// The mapped files of a process, one for each mapping.

@@ -18,7 +18,7 @@ use crate::git::contents::rescue::{Saved, Situation};
 use crate::git::contents::snapshot::{Inside, Noted};
 use crate::git::worktrees::held::Worktree;
 use crate::git::worktrees::registration::Workplace;
-use crate::supervise::{process_words, settled_occupants};
+use crate::supervise::{process_words, settled_workers};
 use crate::words::{error_chain, pluralize};
 
 use super::Workspaces;
@@ -110,7 +110,7 @@ impl Workspaces<'_> {
             Situation { branch: &mark.branch, label: &label, base: head, kept: Some(kept), also: tip };
         let tree = self.repo.commit(head).map_err(|error| because(&error))?.tree;
         let mut keep =
-            settled_occupants(path).first().map(|pid| format!("{} worked in it", process_words(*pid)));
+            settled_workers(path).first().map(|pid| format!("{} worked in it", process_words(*pid)));
         let seen = held.seen.as_ref().filter(|seen| {
             let same = |place: &Worktree, noted: &Noted| self.repo.is_as_noted(place, noted, &seen.ignored);
             worktree.as_ref().zip(seen.inside.noted.as_ref()).is_some_and(|(place, noted)| same(place, noted))

@@ -15,7 +15,7 @@ use crate::fsutil;
 use crate::git::Swap;
 use crate::ledger::Tip;
 use crate::model::run::RunKind;
-use crate::supervise::{process_words, settled_occupants};
+use crate::supervise::{process_words, settled_workers};
 use crate::words::{error_chain, pluralize, shell_quote, shows_rescued};
 
 use super::Workspaces;
@@ -150,11 +150,13 @@ impl Workspaces<'_> {
         let other = others.into_iter().map(|other| other.place.path).find(|other| other != path);
         let obstacle = self
             .open_run(context)?
-            .or_else(|| Some(format!("{} works in it", process_words(*settled_occupants(path).first()?))))
+            .or_else(|| Some(format!("{} works in it", process_words(*settled_workers(path).first()?))))
             .or_else(|| Some(format!("its branch is checked out at {}", other?.display())))
             .or_else(|| {
                 let stored = self.repo.commit(tip.unwrap_or_else(|| context.base())).ok()?;
-                let error = self.repo.look_inside(worktree.as_ref()?, &stored).err()?;
+                let worktree = worktree.as_ref()?;
+                let inside = self.repo.look_inside(worktree, &stored);
+                let error = inside.and_then(|_| self.repo.check_shown(worktree)).err()?;
                 Some(error_chain(&error))
             })
             .or_else(|| Some(error_chain(&self.repo.dropped_commits(&mark.branch, tip?).err()?)));

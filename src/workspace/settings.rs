@@ -19,6 +19,12 @@ use super::record::Values;
 use super::refusal::{Refusal, Why};
 use super::tampering::{Change, restores_setting};
 
+/// Whether git runs this setting on contents before it stores them.
+fn keeps_out(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    key.starts_with("filter.") && (key.ends_with(".clean") || key.ends_with(".process"))
+}
+
 impl Workspaces<'_> {
     /// The digests of the settings that execute, by key.
     pub(super) fn executing(&self) -> Result<BTreeMap<String, String>, Refusal> {
@@ -26,19 +32,22 @@ impl Workspaces<'_> {
         found.map(|found| digests(&found)).map_err(|error| unread(&error))
     }
 
-    /// Refuses to work in a worktree if a setting that executes was added or changed.
+    /// Refuses to work in a worktree if a setting that executes was added or changed, or a filter of contents is gone:
+    /// git would store what the filter keeps out of commits.
     pub(super) fn check_settings(&self, context: &Context) -> Result<(), Refusal> {
         let found = self.executing_of(context)?;
         let now = digests(&found);
-        let changed: Vec<&String> = now
-            .iter()
-            .filter(|(key, digest)| context.settings.get(*key) != Some(digest))
-            .map(|(key, _)| key)
-            .collect();
+        let changed = now.iter().filter(|(key, digest)| context.settings.get(*key) != Some(digest));
+        let gone = context.settings.keys().filter(|key| keeps_out(key) && !now.contains_key(*key));
+        let changed: Vec<&String> = changed.map(|(key, _)| key).chain(gone).collect();
         if changed.is_empty() {
             return Ok(());
         }
-        let names: Vec<&str> = changed.iter().map(|key| key.as_str()).collect();
+        let shown = |key: &&String| {
+            let gone = if now.contains_key(*key) { "" } else { " (removed)" };
+            format!("{key}{gone}")
+        };
+        let names: Vec<String> = changed.iter().map(shown).collect();
         let message = format!(
             "settings that make git run programs were changed after {} was made: {}; nothing was changed",
             context.handle(),
@@ -52,7 +61,9 @@ impl Workspaces<'_> {
                 found.iter().filter(of).map(|one| (one.file.clone(), String::new())).collect();
             let old = before.get(key).filter(|_| context.settings.contains_key(key));
             let undo = restores_setting(&self.saved(context), key, old, Some(&values));
-            refusal = refusal.hint(format!("`{undo}`"));
+            if !undo.is_empty() {
+                refusal = refusal.hint(format!("`{undo}`"));
+            }
         }
         Err(refusal
             .hint("a setting that is wanted belongs into your own configuration: `git config --global`")

@@ -59,6 +59,8 @@ pub struct Snapshot {
     pub changes: Vec<Change>,
     /// Files that look like keys, and are left out.
     pub withheld: Vec<Difference>,
+    /// What git passes over, in words: it is in no commit, and stays in the worktree.
+    pub hidden: Vec<String>,
 }
 
 /// What becomes of changes in a worktree that hinder commits of others on its branch.
@@ -121,6 +123,7 @@ impl Snapshot {
             ignored: (0, 0),
             changes: Vec::new(),
             withheld: Vec::new(),
+            hidden: Vec::new(),
         }
     }
 }
@@ -409,6 +412,7 @@ impl Workspaces<'_> {
             }
             Ok(inside) => inside,
         };
+        done.hidden = self.repo.hidden_contents(worktree).map_err(|error| because(&error))?;
         self.save_staged(held, &inside, (tip, stored.tree), done)?;
         let (tree, withheld) = self.withhold(held, worktree, stored.tree, inside.files)?;
         done.withheld = withheld;
@@ -502,7 +506,7 @@ fn clash_words(
     error: &Uncarried,
 ) -> Refusal {
     let why = match error {
-        Uncarried::InTheWay(_) => format!(": {error}"),
+        Uncarried::InTheWay(_) | Uncarried::Filtered(_) => format!(": {error}"),
         Uncarried::Git(_) => String::new(),
     };
     let message = format!(
@@ -510,7 +514,15 @@ fn clash_words(
         path.display()
     );
     let (shown, from) = (shell_quote(path.display().to_string()), at.short());
-    Refusal::new(Why::Conflict, message).hint(format!(
+    let refusal = Refusal::new(Why::Conflict, message);
+    if let Uncarried::Filtered(file) = error {
+        let file = shell_quote(file.as_os_str().as_encoded_bytes());
+        return refusal.hint(format!(
+            "copy it elsewhere, and take theirs: `git -C {shown} rm -q --cached -- {file} && git -C {shown} checkout HEAD -- \
+             {file}`; then again; the next step of a run saves it under a rescue ref"
+        ));
+    }
+    refusal.hint(format!(
         "`git diff {from} {}` shows theirs, and `git -C {shown} diff {from}` yours; take the changes in the worktree out of \
          the way, then again; the next step of a run saves them under a rescue ref",
         tip.short()

@@ -161,6 +161,27 @@ fn a_submodule_taken_out_of_the_index_keeps_its_worktree() {
     assert!(repo.path.join(".worktrees/task/sub/.git").exists());
 }
 
+#[test]
+fn what_git_does_not_show_keeps_its_worktree() {
+    for (script, words) in [
+        ("echo mine >sub/x; next done", "files in sub, where a submodule belongs"),
+        ("git init -q dir; next done", "a repository in dir"),
+    ] {
+        let repo = Repo::scene(&[("work", script)]);
+        repo.write("dir/a", "a");
+        let head = repo.head("HEAD");
+        repo.write(".gitmodules", "[submodule \"sub\"]\n\tpath = sub\n\turl = ../nowhere\n");
+        repo.git(["update-index", "--add", "--cacheinfo", &format!("160000,{head},sub")]);
+        repo.git(["add", "dir", ".gitmodules"]);
+        repo.git(["commit", "-q", "-m", "a submodule that cannot be fetched"]);
+        repo.ready("task", "work");
+        let output = repo.aynig_ok(["run"]);
+        assert_eq!(repo.state("task"), "done", "{}", told(&output));
+        assert!(out(&output).contains(words), "{words}: {}", told(&output));
+        assert!(repo.path.join(".worktrees/task/dir").is_dir(), "{words}: it stays");
+    }
+}
+
 // The list of worktrees.
 
 /// CONTRACT 9.2

@@ -399,7 +399,11 @@ fn workspaces(scenes: &mut Scenes) {
         repo.git(["commit-tree", "-p", &made.branch, "-m", "theirs", &format!("{}^{{tree}}", made.branch)]);
     repo.git(["update-ref", &format!("refs/heads/{}", made.branch), &theirs]);
     stage.ask("workspace", &["snapshot", &made.slug]);
-    made.sh(&repo, "echo x >.env; echo evil >$REPO/.git/hooks/post-merge; git branch theirs");
+    made.sh(
+        &repo,
+        "echo x >.env; echo evil >$REPO/.git/hooks/post-merge; git branch theirs\n\
+         mkdir deep; echo x >deep/x; git add deep/x; git -C deep init -q",
+    );
     stage.ask("workspace", &["snapshot", &made.slug]);
     made.sh(
         &repo,

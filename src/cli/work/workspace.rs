@@ -52,7 +52,7 @@ struct Removed {
 }
 
 /// What a snapshot or a rollback did.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Done {
     changed: bool,
@@ -67,6 +67,7 @@ struct Done {
     violations: Vec<Changed>,
     changes: Vec<Changed>,
     withheld: Vec<String>,
+    hidden: Vec<String>,
 }
 
 /// Something outside of a workspace that was changed.
@@ -263,7 +264,8 @@ fn answer_removal(all: &Workspaces<'_>, removal: &Removal, is_done: bool, json: 
 
 impl Done {
     fn of_snapshot(snapshot: Snapshot) -> Self {
-        let Snapshot { commit, adopted, mended, rescue, kept, ignored, changes, withheld, .. } = snapshot;
+        let Snapshot { commit, adopted, mended, rescue, kept, ignored, changes, withheld, hidden, .. } =
+            snapshot;
         let (violations, changes): (Vec<Change>, Vec<Change>) =
             changes.into_iter().partition(|change| change.is_violation);
         let view = |all: Vec<Change>| all.into_iter().map(Changed::of).collect();
@@ -281,6 +283,7 @@ impl Done {
             violations: view(violations),
             changes: view(changes),
             withheld: withheld.iter().map(|one| one.path.to_string()).collect(),
+            hidden,
         }
     }
 
@@ -289,20 +292,7 @@ impl Done {
         let (rescue_ref, kept, (ignored_files, ignored_bytes)) =
             remade.map_or((None, None, (0, 0)), |remade| (remade.rescue, remade.kept, remade.ignored));
         let (kept_path, reason) = split(kept);
-        Self {
-            changed,
-            snapshot: None,
-            adopted: Vec::new(),
-            mended: Vec::new(),
-            rescue_ref,
-            kept_path,
-            reason,
-            ignored_files,
-            ignored_bytes,
-            violations: Vec::new(),
-            changes: Vec::new(),
-            withheld: Vec::new(),
-        }
+        Self { changed, rescue_ref, kept_path, reason, ignored_files, ignored_bytes, ..Self::default() }
     }
 }
 
@@ -405,6 +395,9 @@ fn snapped(snapshot: &Snapshot) {
         warn(&format!(
             "{path} looks like a key and was left out; if it belongs to the branch, commit it in the worktree"
         ));
+    }
+    for what in &snapshot.hidden {
+        warn(&format!("git does not show {what}: it is in no commit, and stays in the worktree"));
     }
     kept_words(snapshot.kept.as_ref());
     let shown = snapshot.changes.iter().filter(|change| change.is_violation || change.is_protected);

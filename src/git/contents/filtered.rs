@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bstr::{BString, ByteSlice};
 use gix::objs::tree::EntryKind;
@@ -19,10 +19,12 @@ use gix::objs::tree::EntryKind;
 use crate::contract::ids::CommitId;
 use crate::fsutil;
 use crate::git::contents::index::Edit;
+use crate::git::contents::nested::made_from;
 use crate::git::contents::rescue::RescueError;
-use crate::git::process::call::ProcessError;
+use crate::git::process::call::{Git, ProcessError};
 use crate::git::repo::open::Repo;
 use crate::git::worktrees::held::Worktree;
+use crate::git::worktrees::registration::Workplace;
 
 /// A file with contents of its own.
 struct Filtered {
@@ -34,7 +36,7 @@ struct Filtered {
 impl Repo {
     /// Whether a worktree that git takes for unchanged has contents that its commit would not give back.
     pub(crate) fn has_filtered(&self, worktree: &Worktree) -> Result<bool, ProcessError> {
-        let all = self.candidates(worktree)?;
+        let all = self.candidates(worktree, made_from(worktree))?;
         if all.is_empty() {
             return Ok(false);
         }
@@ -51,7 +53,8 @@ impl Repo {
         files: CommitId,
     ) -> Result<CommitId, RescueError> {
         let mut edits: Vec<Edit> = Vec::new();
-        for one in self.candidates(worktree)?.iter().filter_map(|path| filtered(&worktree.path, path)) {
+        let all = self.candidates(worktree, made_from(worktree))?;
+        for one in all.iter().filter_map(|path| filtered(&worktree.path, path)) {
             if !self.gives_back(worktree, files, &one) {
                 let blob = self.write_blob(&one.content)?;
                 edits.push((one.path, Some((one.kind, blob))));
@@ -60,8 +63,30 @@ impl Repo {
         if edits.is_empty() { Ok(files) } else { Ok(self.changed_tree(files, &edits)?) }
     }
 
+    /// A file with such contents that a change from one commit to another would write over.
+    pub(crate) fn filtered_between(
+        &self,
+        place: &Workplace,
+        old: CommitId,
+        new: CommitId,
+    ) -> Result<Option<PathBuf>, ProcessError> {
+        let candidates = self.candidates(place, Some(old))?;
+        if candidates.is_empty() {
+            return Ok(None);
+        }
+        let (from, to) = (old.to_string(), new.to_string());
+        let changed = ["diff-tree", "-r", "-z", "--no-renames", "--name-only", &from, &to];
+        let changed = place.git(changed).run()?.stdout;
+        let changed: BTreeSet<&[u8]> = changed.split(|byte| *byte == 0).collect();
+        let trees = [old, new].map(|one| self.commit(one).map_or(one, |commit| commit.tree));
+        let files = candidates.iter().filter(|path| changed.contains(path.as_slice()));
+        let mut files = files.filter_map(|path| filtered(&place.path, path));
+        let found = files.find(|one| !trees.iter().any(|tree| self.gives_back(place, *tree, one)));
+        Ok(found.map(|one| PathBuf::from(OsStr::from_bytes(&one.path))))
+    }
+
     /// Whether a checkout of `files` writes what is in the file.
-    fn gives_back(&self, worktree: &Worktree, files: CommitId, one: &Filtered) -> bool {
+    fn gives_back(&self, worktree: &Workplace, files: CommitId, one: &Filtered) -> bool {
         let stored = one.path.to_str().ok().and_then(|path| self.file_at(files, path).ok().flatten());
         if stored.is_some_and(|stored| self.blob_id(&one.content) == Some(stored.id)) {
             return true;
@@ -72,15 +97,28 @@ impl Repo {
         written.is_ok_and(|written| written.status.success() && written.stdout == one.content)
     }
 
-    /// The paths that have such a filter.
-    fn candidates(&self, worktree: &Worktree) -> Result<Vec<Vec<u8>>, ProcessError> {
+    /// The paths that have such a filter, by the attributes as they are now or as `before` has them: git does not read a
+    /// file anew whose filter has gone.
+    fn candidates(
+        &self,
+        place: &Workplace,
+        before: Option<CommitId>,
+    ) -> Result<BTreeSet<Vec<u8>>, ProcessError> {
         let drivers = self.drivers();
-        if drivers.is_empty() || !worktree.path.is_dir() {
-            return Ok(Vec::new());
+        if drivers.is_empty() || !place.path.is_dir() {
+            return Ok(BTreeSet::new());
         }
         let listed = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
-        let listed = worktree.git(listed).run()?.stdout;
-        let named = worktree.git(["check-attr", "-z", "--stdin", "filter"]).stdin(listed).run()?.stdout;
+        let listed = place.git(listed).run()?.stdout;
+        let asks = |git: Git| git.args(["-z", "--stdin", "filter"]).stdin(listed.clone());
+        let mut named = asks(place.git(["check-attr"])).run()?.stdout;
+        if let (Some(before), Ok(room)) = (before, tempfile::tempdir()) {
+            let index = room.path().join("index");
+            let of = |git: Git| git.env("GIT_INDEX_FILE", &index);
+            if of(place.git(["read-tree", &before.to_string()])).run_unchecked()?.status.success() {
+                named.extend(asks(of(place.git(["check-attr", "--cached"]))).run()?.stdout);
+            }
+        }
         // "<path> NUL filter NUL <value> NUL"
         let words: Vec<&[u8]> = named.split(|byte| *byte == 0).collect();
         let of = |value: &[u8]| drivers.iter().any(|driver| driver.as_bytes() == value);

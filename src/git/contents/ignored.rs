@@ -88,24 +88,32 @@ impl Repo {
         worktree: &Worktree,
         asked: &BTreeSet<PathBuf>,
     ) -> Result<BTreeSet<PathBuf>, ProcessError> {
-        if asked.is_empty() {
-            return Ok(BTreeSet::new());
-        }
-        let mut input = Vec::new();
-        for path in asked {
-            // Prevents a name that begins with `:` from being read as pathspec magic.
-            input.extend_from_slice(b"./");
-            input.extend_from_slice(path.as_os_str().as_bytes());
-            input.push(0);
-        }
-        let call = || worktree.git(["check-ignore", "-z", "--stdin"]).stdin(input.clone());
-        let output = call().run_unchecked()?;
-        match output.status.code() {
-            Some(0) => Ok(paths(&output.stdout)),
-            Some(1) => Ok(BTreeSet::new()),
-            // Repeats the call for its error.
-            Some(_) | None => call().run().map(|output| paths(&output.stdout)),
-        }
+        ignored_of(&|| worktree.git(["check-ignore"]), asked)
+    }
+}
+
+/// Those of `asked` that git ignores, by a call of `git check-ignore`. A path must not lead through a symbolic link.
+pub(super) fn ignored_of(
+    check_ignore: &dyn Fn() -> Git,
+    asked: &BTreeSet<PathBuf>,
+) -> Result<BTreeSet<PathBuf>, ProcessError> {
+    if asked.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let mut input = Vec::new();
+    for path in asked {
+        // Prevents a name that begins with `:` from being read as pathspec magic.
+        input.extend_from_slice(b"./");
+        input.extend_from_slice(path.as_os_str().as_bytes());
+        input.push(0);
+    }
+    let call = || check_ignore().args(["-z", "--stdin"]).stdin(input.clone());
+    let output = call().run_unchecked()?;
+    match output.status.code() {
+        Some(0) => Ok(paths(&output.stdout)),
+        Some(1) => Ok(BTreeSet::new()),
+        // Repeats the call for its error.
+        Some(_) | None => call().run().map(|output| paths(&output.stdout)),
     }
 }
 

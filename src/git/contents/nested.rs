@@ -14,6 +14,7 @@ use bstr::ByteSlice;
 use gix::objs::tree::EntryKind;
 
 use crate::contract::ids::CommitId;
+use crate::git::contents::hidden::hidden;
 use crate::git::objects::commits::Stored;
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::refs::reflog;
@@ -30,19 +31,23 @@ impl Repo {
         if !worktree.path.is_dir() {
             return Ok(Vec::new());
         }
-        let index = worktree.git_dir.join("index");
-        let links = match self.index_file(&index) {
-            Some(index_file) => index_file.gitlinks(),
-            None if index.exists() => gitlinks(worktree.git(["ls-files", "--stage", "-z"]))?,
-            // A snapshot begins from HEAD then.
-            None => gitlinks(worktree.git(["ls-tree", "-r", "-z", "HEAD"])).unwrap_or_default(),
-        };
         let mut found = Vec::new();
-        add_programmed(&worktree.path, links, &mut found);
+        add_programmed(&worktree.path, self.links_of(worktree)?, &mut found);
         let shown = |(path, why): (PathBuf, String)| {
             format!("{}: {why}", path.strip_prefix(&worktree.path).unwrap_or(&path).display())
         };
         Ok(found.into_iter().map(shown).collect())
+    }
+
+    /// The submodules in the index of a worktree.
+    pub(super) fn links_of(&self, worktree: &Worktree) -> Result<Vec<(PathBuf, CommitId)>, ProcessError> {
+        let index = worktree.git_dir.join("index");
+        Ok(match self.index_file(&index) {
+            Some(index_file) => index_file.gitlinks(),
+            None if index.exists() => gitlinks(worktree.git(["ls-files", "--stage", "-z"]))?,
+            // A snapshot begins from HEAD then.
+            None => gitlinks(worktree.git(["ls-tree", "-r", "-z", "HEAD"])).unwrap_or_default(),
+        })
     }
 
     /// The submodules of a worktree whose contents exist nowhere else.
@@ -143,7 +148,7 @@ fn named_program(directory: &Path) -> Result<Option<String>, ProcessError> {
 }
 
 /// The commit a worktree was made from. Its submodule commits were fetched, not made here.
-fn made_from(worktree: &Worktree) -> Option<CommitId> {
+pub(super) fn made_from(worktree: &Worktree) -> Option<CommitId> {
     reflog::of_head(&worktree.git_dir).first().map(|made| made.to)
 }
 
@@ -165,6 +170,10 @@ fn is_saved(directory: &Path, fetched: Option<CommitId>) -> Result<bool, Process
         return Ok(false);
     }
     let head = gitlinks(Git::new(directory).args(["ls-tree", "-r", "-z", "HEAD"]))?;
+    let links = head.iter().map(|(path, _)| path.clone()).collect();
+    if !hidden(directory, &links, &|| Git::new(directory).args(["check-ignore"]))?.is_empty() {
+        return Ok(false);
+    }
     for (path, commit) in head {
         let inside = directory.join(path);
         if is_populated(&inside) && !is_saved(&inside, Some(commit))? {
@@ -176,7 +185,8 @@ fn is_saved(directory: &Path, fetched: Option<CommitId>) -> Result<bool, Process
 
 /// Whether all commits of the submodule that `git` acts on were fetched.
 fn commits_are_saved(git: Git, fetched: Option<CommitId>) -> Result<bool, ProcessError> {
-    let mut own = git.args(["rev-list", "--max-count=1", "--all", "HEAD", "--not", "--remotes"]);
+    // A commit that was left is in the log of HEAD alone, which goes, too.
+    let mut own = git.args(["rev-list", "--max-count=1", "--all", "--reflog", "HEAD", "--not", "--remotes"]);
     if let Some(fetched) = fetched {
         own = own.arg(fetched.to_string());
     }

@@ -60,6 +60,13 @@ pub(crate) enum RescueError {
         /// Their paths.
         what: String,
     },
+    /// The worktree contains what git passes over.
+    #[error("{} has contents that git does not show ({what}), and a commit cannot save them", path.display())]
+    Hidden {
+        path: PathBuf,
+        /// The contents, in words.
+        what: String,
+    },
     /// The worktree is not where it was made.
     #[error(transparent)]
     Displaced(#[from] Displaced),
@@ -122,7 +129,9 @@ impl Repo {
             // are saved.
             Inside { files: base.tree, whole: base.tree, index: base.tree, noted: None }
         } else {
-            self.look_inside(worktree, &base)?
+            let inside = self.look_inside(worktree, &base)?;
+            self.check_shown(worktree)?;
+            inside
         };
         let (snapshot, staged) = (inside.files, inside.index);
         let mut in_progress = self.commits_in_progress(worktree).map_err(failed)?;
@@ -197,7 +206,7 @@ impl Repo {
     }
 
     /// The trees of a worktree's files and of its index; an error if a commit could not hold
-    /// everything in it.
+    /// everything in it that git shows.
     pub(crate) fn look_inside(&self, worktree: &Worktree, base: &Stored) -> Result<Inside, RescueError> {
         let path = &worktree.path;
         self.is_here(path, &worktree.git_dir)?;
@@ -225,6 +234,17 @@ impl Repo {
         }
         inside.whole = self.with_filtered(worktree, inside.files)?;
         Ok(inside)
+    }
+
+    /// An error if git passes over something in a worktree, which goes with it.
+    pub(crate) fn check_shown(&self, worktree: &Worktree) -> Result<(), RescueError> {
+        let path = || worktree.path.clone();
+        let hidden = self.hidden_contents(worktree);
+        let hidden = hidden.map_err(|source| RescueError::Snapshot { path: path(), source })?;
+        if hidden.is_empty() {
+            return Ok(());
+        }
+        Err(RescueError::Hidden { path: path(), what: hidden.join(", ") })
     }
 
     /// Saves the tree of the index of a user's checkout, which stays where it is.

@@ -173,13 +173,18 @@ impl Repo {
         if age.is_ok_and(|age| self.is_untouched(worktree, &index_file, &age)) {
             return self.has_filtered(worktree).map(|has| !has);
         }
+        let status = ["status", "--porcelain", "-z", "--untracked-files=normal", "--ignore-submodules=none"];
         let output = worktree
-            .git(["status", "--porcelain", "-z", "--untracked-files=normal", "--ignore-submodules=none"])
+            .git([])
+            .args(self.with_cases())
+            .args(status)
             .args(["--no-renames", "--ignored=no"])
             .env("GIT_OPTIONAL_LOCKS", "0")
             .env("GIT_NO_LAZY_FETCH", "1")
             .run_over_all()?;
-        Ok(output.stdout.is_empty() && !self.has_filtered(worktree)?)
+        Ok(output.stdout.is_empty()
+            && self.hidden_contents(worktree)?.is_empty()
+            && !self.has_filtered(worktree)?)
     }
 
     /// Writes two trees of a worktree: of all its files (tracked ones as they are on disk, and
@@ -206,7 +211,8 @@ impl Repo {
         if !worktree.path.is_dir() {
             return Ok(Inside { files: staged, whole: staged, index: staged, noted: None });
         }
-        let mut add = copy.git().args(["-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false"]);
+        let mut add = copy.git().args(self.with_cases());
+        add = add.args(["-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false"]);
         // Each of these makes git look at all files once more.
         if self.index_file(&copy.file).is_none_or(|index_file| index_file.overlooks_files()) {
             // Exits with 1 if a file differs, which is expected here.
@@ -228,6 +234,14 @@ impl Repo {
         // A worktree that was never checked out has nothing staged.
         let index = if copy.own.is_some() { staged } else { files };
         Ok(Inside { files, whole: files, index, noted: copy.noted() })
+    }
+
+    /// The options of git by which two names that differ in their case are two files, where they are: `core.ignoreCase` may
+    /// have come with a copy from a file system on which they are one, and git then passes over the second.
+    fn with_cases(&self) -> &'static [&'static str] {
+        let head = |name: &str| self.common_dir().join(name).symlink_metadata().is_ok();
+        let tells_apart = head("HEAD") && !head("head");
+        if tells_apart { &["-c", "core.ignoreCase=false"] } else { &[] }
     }
 
     /// Paths that `newer` records as a gitlink and `older` does not, or with another commit. The

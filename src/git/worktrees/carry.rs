@@ -39,6 +39,9 @@ pub(crate) enum Uncarried {
     /// An untracked file, possibly an ignored one, would be overwritten.
     #[error("{} is not tracked there and would be written over", .0.display())]
     InTheWay(PathBuf),
+    /// A file has contents that git does not see.
+    #[error("{} has contents that its filter leaves out and no commit has, and would be written over", .0.display())]
+    Filtered(PathBuf),
     /// Git refused.
     #[error(transparent)]
     Git(#[from] ProcessError),
@@ -51,7 +54,7 @@ impl Uncarried {
     /// Whether it is known that no file was written.
     pub(crate) fn changed_nothing(&self) -> bool {
         match self {
-            Self::InTheWay(_) => true,
+            Self::InTheWay(_) | Self::Filtered(_) => true,
             Self::Git(ProcessError::Failed { said, .. }) => REFUSALS.iter().any(|why| said.contains(why)),
             Self::Git(_) => false,
         }
@@ -109,12 +112,12 @@ impl Repo {
             let found = in_the_way(&checkout.place, &old.to_string(), &new.to_string());
             return Err(Stuck::Changed { in_the_way: matches!(found, Ok(Some(_))) });
         }
-        two_way(&checkout.place, &["--dry-run"], old, new).map_err(Stuck::Refused)
+        self.two_way(&checkout.place, &["--dry-run"], old, new).map_err(Stuck::Refused)
     }
 
     /// Moves the files and the index of a checkout from `old` to `new`.
     pub(crate) fn carry(&self, place: &Workplace, old: CommitId, new: CommitId) -> Result<(), Uncarried> {
-        two_way(place, &[], old, new)
+        self.two_way(place, &[], old, new)
     }
 
     /// Moves them before the branch moves.
@@ -127,6 +130,33 @@ impl Repo {
         self.carry(place, old, new)?;
         crate::crashpoint::reach(crate::crashpoint::Point::CheckoutCarried);
         Ok(())
+    }
+
+    fn two_way(
+        &self,
+        place: &Workplace,
+        more: &[&str],
+        old: CommitId,
+        new: CommitId,
+    ) -> Result<(), Uncarried> {
+        if let Some(file) = self.filtered_between(place, old, new)? {
+            return Err(Uncarried::Filtered(file));
+        }
+
+        let git = || Git::inside(&place.path, &place.git_dir);
+        let (old, new) = (old.to_string(), new.to_string());
+        // Files with changed timestamps alone would count as modified.
+        git().args(["update-index", "-q", "--refresh"]).run_unchecked()?;
+        if let Some(file) = in_the_way(place, &old, &new)? {
+            return Err(Uncarried::InTheWay(file));
+        }
+        git()
+            .args(["read-tree", "-m", "-u", "--no-recurse-submodules"])
+            .args(more)
+            .args([old, new])
+            .run()
+            .map(drop)
+            .map_err(Uncarried::Git)
     }
 
     /// Whether the index is at `old` again, for a path where `new` is otherwise: somebody who had read it before wrote
@@ -150,23 +180,6 @@ impl Repo {
         let moved = paths(place, &["diff-tree", "-r", "-z", "--no-renames", "--name-only", &old, &new])?;
         Ok(moved.iter().any(|path| from_new.contains(path) && !from_old.contains(path)))
     }
-}
-
-fn two_way(place: &Workplace, more: &[&str], old: CommitId, new: CommitId) -> Result<(), Uncarried> {
-    let git = || Git::inside(&place.path, &place.git_dir);
-    let (old, new) = (old.to_string(), new.to_string());
-    // Files with changed timestamps alone would count as modified.
-    git().args(["update-index", "-q", "--refresh"]).run_unchecked()?;
-    if let Some(file) = in_the_way(place, &old, &new)? {
-        return Err(Uncarried::InTheWay(file));
-    }
-    git()
-        .args(["read-tree", "-m", "-u", "--no-recurse-submodules"])
-        .args(more)
-        .args([old, new])
-        .run()
-        .map(drop)
-        .map_err(Uncarried::Git)
 }
 
 /// The paths that git lists with these arguments, which contain `-z`.

@@ -66,6 +66,7 @@ impl Repo {
     /// [`RescueError::OtherRepositories`] if a commit could not hold everything.
     pub(crate) fn holdings(&self, worktree: &Worktree, base: CommitId) -> Result<[CommitId; 2], RescueError> {
         let inside = self.look_inside(worktree, &self.commit(base)?)?;
+        self.check_shown(worktree)?;
         Ok([inside.whole, inside.index])
     }
 

@@ -246,11 +246,11 @@ pub fn show(
 /// it left was not put back.
 fn unasked(repo: &Repo, process: &Process, state: &State, is_marked: bool) -> Option<String> {
     gate::open(state)?;
-    let asked = asked(state);
     let workspaces = workspace::at(repo, process, Stop::manual()).ok()?;
     let (slug, known) = (state.run.slug.as_str(), state.workspaces.values().next()?);
     let context = workspaces.find(format!("{slug}/{}", known.name).as_ref()).ok()?;
-    let found = workspaces.unasked(&context, asked, known.generation);
+    let recorded = CommitId::parse_hex(known.head_sha.as_bytes()).filter(|_| is_marked);
+    let found = workspaces.unasked(&context, recorded.or_else(|| asked(state)), known.generation);
     found.words(slug, is_marked)
 }
 

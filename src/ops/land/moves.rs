@@ -91,12 +91,18 @@ pub(super) fn checkout(
         }
         Err(Stuck::Refused(error)) => {
             let is_file = matches!(error, Uncarried::InTheWay(_));
+            let filtered = match &error {
+                Uncarried::Filtered(file) => Some(shell_quote(file.as_os_str().as_encoded_bytes())),
+                Uncarried::InTheWay(_) | Uncarried::Git(_) => None,
+            };
             let error = locked(&checkout, refuse(format!("which cannot go along: {}", error_chain(&error))));
             Err(if is_file {
                 error.hint("move it elsewhere, then land again").hint(format!(
                     "or put all that git does not track and does not ignore aside: \
                      `git -C {quoted} stash --include-untracked`"
                 ))
+            } else if let Some(file) = filtered {
+                error.hint(format!("copy it elsewhere, and `git -C {quoted} rm -q --cached -- {file} && git -C {quoted} checkout HEAD -- {file}`; then land again"))
             } else if error.hints.is_empty() {
                 error.hint("move what is in the way elsewhere, then land again")
             } else {

@@ -13,7 +13,7 @@ use crate::git::worktrees::preserved::Kept;
 use crate::git::worktrees::registration::Checkout;
 use crate::git::worktrees::registration::{Mark, Registered};
 use crate::git::worktrees::worktree::Found;
-use crate::supervise::{occupants, process_words};
+use crate::supervise::{process_words, workers};
 
 use super::item::{CleanError, CleanOptions, Item, Kind, Lasting, age, disk_use, file_age};
 use crate::runner::attempt::files;
@@ -80,7 +80,7 @@ fn judge(repo: &Repo, registered: &Registered, mark: &Mark, held: bool) -> Resul
     if let Err(mounted) = no_mounts_in(path) {
         return unsettled("something is mounted in it".to_owned(), &mounted.next());
     }
-    let there = occupants(path);
+    let there = workers(path);
     if let Some(pid) = there.first() {
         return Err(NotSettled {
             why: format!("{} works in it", process_words(*pid)),
@@ -133,7 +133,7 @@ fn clean_kept(repo: &Repo, wanted: &CleanOptions, kept: &Kept, lasting: Option<&
         Some(lasting) => format!("an old worktree of the workspace {} ({})", lasting.handle, kept.why),
         None => format!("it was kept ({})", kept.why),
     };
-    if let Some(pid) = occupants(&kept.checkout.path).first() {
+    if let Some(pid) = workers(&kept.checkout.path).first() {
         let next = format!("leave it or end that process (`ps -fp {pid}`), then `aynig clean` again");
         return item.stays(format!("{was}; {} works in it", process_words(*pid)), next);
     }
@@ -194,7 +194,7 @@ fn held(repo: &Repo, kept: &Kept, branch: &BranchName) -> Result<Worktree, Strin
             kept.checkout.git_dir.display()
         ));
     }
-    if let Some(pid) = occupants(&kept.checkout.path).first() {
+    if let Some(pid) = workers(&kept.checkout.path).first() {
         return Err(format!("{} works in it", process_words(*pid)));
     }
     let held = repo.hold_kept(kept, branch).map_err(|error| error_chain(&error))?;

@@ -42,6 +42,27 @@ fn a_run_that_looks_for_work_ends_at_the_first_signal() {
     }
 }
 
+/// CONTRACT 10.5: the kernel and the shell both send SIGHUP when a terminal is closed.
+#[test]
+fn a_terminal_that_is_closed_does_not_cut_off_the_result() {
+    let hub = hub(&[("work", "say ready $$; exec tail -f /dev/null")]);
+    let clone = clone(&hub);
+    hub.ready("task", "work");
+    let slow = r#"if [ "$verb" = push ] && [ -e "$ROOM/ready" ]; then say pushing $$; await released; fi"#;
+    let wrapper = Wrapper::new(&hub, slow);
+    let mut runner = wrapper.start(&clone, &["run", "--remote", "origin", "-vv"]);
+    hub.said("ready");
+    for said in ["pushing", "pushing"] {
+        runner.signal(Signal::SIGHUP);
+        runner.await_error("asked to stop");
+        hub.said(said);
+    }
+    hub.release("released");
+    assert_exit(&runner.finish(), 129);
+    assert_eq!((hub.state("task"), hub.trailer("task", "aynig-interrupted")), ("work".into(), "1".into()));
+    clone.assert_tidy();
+}
+
 /// A stopped claim may have arrived; the runner does not know.
 #[test]
 fn a_claim_whose_push_hangs_ends_at_the_second_signal() {

@@ -7,6 +7,7 @@ mod crashes;
 mod create;
 mod gone;
 mod guards;
+mod hidden;
 mod hosts;
 mod leftovers;
 #[cfg(debug_assertions)]

@@ -160,6 +160,7 @@ fn a_snapshot_that_is_killed_forgets_no_violation() {
 fn a_setting_gets_the_value_that_it_had() {
     let repo = Repo::new();
     repo.git(["config", "filter.x.clean", "tr 'a' b # it's"]);
+    repo.git(["config", "filter.x.smudge", "cat"]);
     let made = repo.made("fix");
     made.sh(&repo, "echo '* filter=x' >.gitattributes; echo a >y; git config filter.x.clean 'tr a c'");
     let undo = |output: &std::process::Output| {
@@ -176,10 +177,10 @@ fn a_setting_gets_the_value_that_it_had() {
     assert_eq!(repo.git(["config", "--get-all", "filter.x.clean"]), "tr 'a' b # it's");
     repo.workspace_ok(["snapshot", &made.slug]);
     // One that was removed runs nothing, and is named after the snapshot.
-    made.sh(&repo, "git config --unset filter.x.clean");
+    made.sh(&repo, "git config --unset filter.x.smudge");
     let output = repo.workspace(["snapshot", &made.slug, "--json"]);
     let [[thing, name, how, undo]] = &found(&output, "violations")[..] else { panic!("{}", out(&output)) };
-    assert_eq!((thing.as_str(), name.as_str(), how.as_str()), ("setting", "filter.x.clean", "removed"));
+    assert_eq!((thing.as_str(), name.as_str(), how.as_str()), ("setting", "filter.x.smudge", "removed"));
     made.sh(&repo, undo);
     repo.workspace_ok(["snapshot", &made.slug]);
     // The operator's own change is accepted.

@@ -1,0 +1,84 @@
+//! Finds contents of a worktree that git does not show, although it does not ignore them.
+//!
+//! Invariant: git passes over each `.git` below the top, also in a directory with files of its own, and over all files in
+//! the directory of a submodule that was not fetched. `git status` calls such a worktree clean, and no commit can hold
+//! them. So they are looked for in the directories themselves (CONTRACT 9.7). Only reads, and follows no link.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::git::contents::ignored::ignored_of;
+use crate::git::process::call::{Git, ProcessError};
+use crate::git::repo::open::Repo;
+use crate::git::worktrees::held::Worktree;
+
+/// What git passes over.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Hidden {
+    /// The directories below the top that have a `.git`.
+    repositories: BTreeSet<PathBuf>,
+    /// The files in directories of submodules that are not there.
+    strays: BTreeSet<PathBuf>,
+}
+
+impl Repo {
+    /// The contents of a worktree that git does not show, in words. What git ignores does not count, nor does a submodule
+    /// that is there.
+    pub(crate) fn hidden_contents(&self, worktree: &Worktree) -> Result<Vec<String>, ProcessError> {
+        if !worktree.path.is_dir() {
+            return Ok(Vec::new());
+        }
+        let links = self.links_of(worktree)?.into_iter().map(|(path, _)| path).collect();
+        hidden(&worktree.path, &links, &|| worktree.git(["check-ignore"]))
+    }
+}
+
+/// The same for the worktree at `top`, which has these submodules.
+pub(super) fn hidden(
+    top: &Path,
+    links: &BTreeSet<PathBuf>,
+    check_ignore: &dyn Fn() -> Git,
+) -> Result<Vec<String>, ProcessError> {
+    let Hidden { mut repositories, mut strays } = look(top, links);
+    let ignored = ignored_of(check_ignore, &repositories)?;
+    repositories.retain(|path| !ignored.contains(path));
+    // Git refuses paths in a submodule that its index has.
+    let ignored = ignored_of(&|| check_ignore().args(["--no-index"]), &strays)?;
+    strays.retain(|path| !ignored.contains(path));
+    let of_strays = links.iter().filter(|link| strays.iter().any(|stray| stray.starts_with(link)));
+    let strays = of_strays.map(|path| format!("files in {}, where a submodule belongs", path.display()));
+    let repositories = repositories.iter().map(|path| format!("a repository in {}", path.display()));
+    Ok(repositories.chain(strays).collect())
+}
+
+/// Looks through the directories below `top`, of which `links` are submodules.
+fn look(top: &Path, links: &BTreeSet<PathBuf>) -> Hidden {
+    let mut hidden = Hidden::default();
+    // With whether it is in the directory of a submodule.
+    let mut ahead = vec![(PathBuf::new(), false)];
+    while let Some((below, is_inside)) = ahead.pop() {
+        let is_top = below.as_os_str().is_empty();
+        let directory = top.join(&below);
+        if !is_top && directory.join(".git").symlink_metadata().is_ok() {
+            if !links.contains(&below) {
+                hidden.repositories.insert(below);
+            }
+            continue;
+        }
+        let is_inside = is_inside || links.contains(&below);
+        for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
+            if is_top && entry.file_name() == OsStr::from_bytes(b".git") {
+                continue;
+            }
+            let path = below.join(entry.file_name());
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                ahead.push((path, is_inside));
+            } else if is_inside {
+                hidden.strays.insert(path);
+            }
+        }
+    }
+    hidden
+}
