@@ -138,10 +138,11 @@ pub(crate) fn first_untaken(trigger: &Trailers, written: &Trailers) -> bool {
     is_new && handed_back(written) > 0 && untaken_from(written).is_none()
 }
 
-/// The command lines that reasons name between backticks, each once: settings and remotes of git, and the call that shows the
-/// changes outside of a workspace.
+/// The command lines that reasons name between backticks, each once: settings and remotes of git, and the calls that show the
+/// changes outside of a workspace, and take them.
 pub fn mends<'a>(reasons: impl Iterator<Item = &'a str>) -> Vec<String> {
-    const STARTS: [&str; 3] = ["git config ", "git remote add ", "aynig workspace show "];
+    const STARTS: [&str; 4] =
+        ["git config ", "git remote add ", "aynig workspace show ", "aynig workspace snapshot "];
     let mut found: Vec<String> = Vec::new();
     for reason in reasons {
         // A reason that was cut may have a backtick without its end.

@@ -19,10 +19,11 @@ use crate::ledger::{Ledger, Masks, Place};
 use crate::model::approval::{Answer, Approval, Resolution};
 use crate::model::by::By;
 use crate::model::decide::{Command, EndedStep, Op, RunEdit};
-use crate::model::ids::{ApprovalId, OpId, RunId};
+use crate::model::ids::{ApprovalId, OpId, RunId, Slug};
 use crate::model::run::{Run, RunStatus, Verdict};
 use crate::model::state::State;
 use crate::model::step::Outcome;
+use crate::words::shell_quote;
 use crate::workspace::refusal::{Refusal, Why};
 
 use super::answered::answered;
@@ -165,7 +166,7 @@ impl Engine<'_> {
             return Err(Refusal::new(Why::Conflict, message)
                 .hint(format!("`aynig flow show {slug}` shows its question")));
         }
-        not_answered_otherwise(&approval, reply.approves)?;
+        not_answered_otherwise(&ledger.tip().state.run.slug, &approval, reply.approves)?;
         self.is_about_all(&mut ledger, &approval, &reply)?;
         let mut given = Given {
             by: self.workspaces.options.by.clone(),
@@ -460,7 +461,7 @@ impl Engine<'_> {
 }
 
 /// Refuses an answer to a request that was answered otherwise.
-fn not_answered_otherwise(approval: &Approval, approves: bool) -> Result<(), Refusal> {
+fn not_answered_otherwise(slug: &Slug, approval: &Approval, approves: bool) -> Result<(), Refusal> {
     let word = match approval.resolution.as_ref().map(|resolution| resolution.status) {
         Some(Answer::Denied) if approves => "rejected",
         Some(Answer::Approved) if !approves => "approved",
@@ -468,7 +469,11 @@ fn not_answered_otherwise(approval: &Approval, approves: bool) -> Result<(), Ref
     };
     let by = approval.resolved_by.as_ref().map_or_else(|| "nobody".to_owned(), name_of);
     let gate = approval.tool.args.get("step").and_then(Value::as_str).unwrap_or("the gate");
-    Err(Refusal::new(Why::Conflict, format!("{gate} was {word} already, by {by}; nothing was changed")))
+    let message = format!("{gate} was {word} already, by {by}; nothing was changed");
+    Err(Refusal::new(Why::Conflict, message).hint(format!(
+        "`aynig flow resume {slug} --from {}` asks anew, while no step is under way",
+        shell_quote(gate)
+    )))
 }
 
 /// Whether the holder of a lease is gone.

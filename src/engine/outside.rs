@@ -175,6 +175,9 @@ impl Engine<'_> {
         carried.violated(forged, work.opcode);
         self.judge_outside(work, &mut carried)?;
         if carried.record.violations.is_empty() {
+            if carried.pause.is_none() && !carried.stays {
+                self.note_judged(work.ledger.tip().state.run.id, &work.context.name, work.attempt);
+            }
             return course.map(|mut course| {
                 if let Course::Parked(_, parked) = &mut course {
                     parked.pause = carried.pause;

@@ -23,12 +23,17 @@ use crate::workspace::refusal::Refusal;
 
 use super::{Engine, FLOW};
 
-/// The mark of an attempt: `ID HEAD GENERATION STEPS`. What is missing in it is of an older version.
+/// The mark of an attempt: `ID HEAD GENERATION STEPS`, and `judged` if nothing outside was changed when it was stopped. What is
+/// missing in it is of an older version.
 struct Mark {
     attempt: String,
+    is_judged: bool,
     /// The work branch, the number of its worktree and the number of recorded steps when the attempt began.
     began: Option<(CommitId, u32, u64)>,
 }
+
+/// The last word of a mark.
+const JUDGED: &str = "judged";
 
 impl Mark {
     fn read(text: &str) -> Self {
@@ -38,7 +43,8 @@ impl Mark {
             let head = CommitId::parse_hex(words.next()?.as_bytes())?;
             Some((head, words.next()?.parse().ok()?, words.next()?.parse().ok()?))
         };
-        Self { began: began(), attempt }
+        let began = began();
+        Self { began, attempt, is_judged: words.next() == Some(JUDGED) }
     }
 
     /// The commit that a worktree goes back to that is at `now`, in the generation `worktree`. `recorded` is what the
@@ -82,6 +88,17 @@ impl Engine<'_> {
         written
             .and_then(|()| fsutil::replace_private(&path, text.as_bytes()))
             .map_err(|error| Refusal::because(&format!("write {}", path.display()), &error))
+    }
+
+    /// Notes that an attempt that is stopped has changed nothing outside: what is changed from now on is a person's.
+    pub(super) fn note_judged(&self, run: RunId, name: &str, attempt: &str) {
+        let path = self.mark(run, name);
+        let text = fsutil::read_plain_text(&path).unwrap_or_default();
+        let mark = Mark::read(&text);
+        if mark.attempt == attempt && mark.began.is_some() && !mark.is_judged {
+            let noted = fsutil::replace_private(&path, format!("{} {JUDGED}", text.trim_end()).as_bytes());
+            noted.unwrap_or_else(|error| tracing::debug!(%error, "{} stays", path.display()));
+        }
     }
 
     /// Whether this attempt has marked the worktree of this name.
@@ -143,7 +160,9 @@ impl Engine<'_> {
         if attempt == Some(&mark.attempt) {
             return Ok(context);
         }
-        self.workspaces.note_changes(&context)?;
+        if !mark.is_judged {
+            self.workspaces.note_changes(&context)?;
+        }
         let known = state.workspaces.values().find(|workspace| workspace.name.to_string() == name);
         let recorded = known.and_then(|known| CommitId::parse_hex(known.head_sha.as_bytes()));
         let steps = match state.run.kind {

@@ -134,7 +134,11 @@ pub fn grant(engine: &Engine<'_>, named: &str, always: Always) -> Result<Decided
 
 /// Takes an approval for good back.
 pub fn revoke(engine: &Engine<'_>, named: &str) -> Result<Decided, Error> {
-    operate(engine, named, &Command::Revoke)
+    let listed = "`aynig orch approvals --grants` lists what is approved for good";
+    operate(engine, named, &Command::Revoke).map_err(|error| match error.kind {
+        Kind::NotFound => Error { hints: vec![listed.to_owned()], ..error },
+        _ => error,
+    })
 }
 
 /// Denies a tool. The agent reads the reason.

@@ -16,7 +16,7 @@ use crate::flow::fault::Note;
 use crate::flow::{self as flows, Checked};
 use crate::git::Repo;
 use crate::git::objects::revspec::Content;
-use crate::words::shell_quote;
+use crate::words::{pluralize, shell_quote};
 
 use super::engine::{Order, Started, persons_only, place};
 use super::error::{Error, Kind};
@@ -66,7 +66,8 @@ pub fn start(
     notes.iter().for_each(note);
     let faults = notes.iter().any(|note| note.is_fault());
     let Some(flow) = flow.filter(|_| !faults) else {
-        return Err(Error::failed(format!("{name} has a fault; nothing was started")).hint(format!(
+        let faults = pluralize(notes.iter().filter(|note| note.is_fault()).count(), "fault");
+        return Err(Error::failed(format!("{name} has {faults}; nothing was started")).hint(format!(
             "`aynig flow check --base {} {}` reports all faults",
             shell_quote(named),
             shell_quote(name)

@@ -194,7 +194,8 @@ fn look_from(
         Some((state, handle)) if authority.source().is_some() && error.kind == Kind::NotFound => {
             let has_work = state.workspaces.values().any(|one| one.head_sha != one.base_sha);
             let next = if has_work {
-                format!("`aynig publish {handle}` brings the work of its run there")
+                let anyway = if work::obstacle(state).is_some() { " --unsuccessful" } else { "" };
+                format!("`aynig publish {handle}{anyway}` brings the work of its run there")
             } else {
                 let (slug, shows) = (&state.run.slug, runs::shows(&state.run));
                 format!("run {slug} has no work yet: `{shows}` shows where it stands")

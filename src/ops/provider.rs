@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use uuid::Uuid;
 
+use crate::contract::alike::nearest;
 use crate::flow::document::{Approval, Execution};
 use crate::git::Repo;
 use crate::model::ids::ProviderName;
@@ -107,8 +108,10 @@ pub fn all(repo: &Repo, stop: &Stop, only: Option<&str>) -> Result<Vec<Found>, E
         return Ok(names(repo).into_iter().filter_map(|name| found(repo, name, stop)).collect());
     };
     let unknown = || {
-        Error::usage(format!("there is no provider {text} here"))
-            .hint("`aynig provider list` lists them; `git config aynig.provider.NAME.kind KIND` makes one")
+        let error = Error::usage(format!("there is no provider {text} here"));
+        let near = nearest(text, names(repo).iter().map(ToString::to_string));
+        let error = near.into_iter().fold(error, |error, near| error.hint(format!("did you mean {near}?")));
+        error.hint("`aynig provider list` lists them; `git config aynig.provider.NAME.kind KIND` makes one")
     };
     let name = provider::named(text).ok_or_else(unknown)?;
     Ok(vec![found(repo, name, stop).ok_or_else(unknown)?])

@@ -263,8 +263,14 @@ fn words(branch: &BranchName, violation: &Violation, tolerance: u64, unsigned: &
             vec![
                 format!("{branch} is leased to {who}{work} (attempt {run_id}) for another {left}; {what}"),
                 format!(
-                    "wait until it is over (`aynig status --remote NAME --branch {branch}` shows the time left), or stop that runner: \
-                     it then sets the branch to `stalled`"
+                    "`aynig status {0}` in a clone shows the time left, and `aynig cancel {0}` ends it; who holds it pushes with \
+                     `git push -o {RUN_ID_OPTION}{run_id}`",
+                    shell_quote(branch)
+                ),
+                format!(
+                    "if its runner is known to be dead, in a clone that calls this remote origin: \
+                     `AYNIG_REMOTE=origin AYNIG_BRANCH={} AYNIG_RUN_ID={run_id} aynig set-state --retry`",
+                    shell_quote(branch)
                 ),
             ]
         }

@@ -221,8 +221,9 @@ impl Draft {
 
     fn finish(self, name: &ProviderName, known: Option<&Known>) -> Result<Provider, Error> {
         let missing = |what: &str| {
+            let values = if what == "kind" { " (claude, codex, acp or custom)" } else { "" };
             Error::setup(format!("the provider {name} has no {what}"))
-                .hint(format!("set it: `git config aynig.provider.{name}.{what} VALUE`"))
+                .hint(format!("set it: `git config aynig.provider.{name}.{what} VALUE`{values}"))
         };
         let kind = match (self.kind.as_deref(), self.protocol.as_deref()) {
             (Some("claude"), None) => Kind::Claude,

@@ -370,8 +370,8 @@ fn only_elsewhere(f: &mut Formatter<'_>, commit: CommitId, elsewhere: &Elsewhere
     let commit_it = if *committed { String::new() } else { format!("`git add {path}`, commit it, ") };
     write!(
         f,
-        "{path} exists in {} but not in commit {}; a branch runs the commands of its own commits, so {commit_it}bring it into \
-         this branch (`git merge`), and ask again (`aynig set-state --retry`)",
+        "{path} exists in {} but not in commit {}; a branch runs the commands of its own commits, so {commit_it}merge it \
+         on this branch (`git merge`), push that if a remote decides, and ask again there (`aynig set-state --retry`)",
         checkout.display(),
         commit.short(),
     )

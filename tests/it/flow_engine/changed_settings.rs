@@ -169,6 +169,23 @@ fn a_person_may_change_settings_of_aynig_between_steps() {
 
 /// CONTRACT 20.33
 #[test]
+fn a_person_may_change_settings_after_a_step_was_stopped() {
+    let begin = "up=$(git rev-parse --git-common-dir)/up; \
+                 [ -e \"$up\" ] || { echo $$ >\"$up.new\"; mv \"$up.new\" \"$up\"; exec sleep 600; }";
+    let repo = scene(begin);
+    let run = start(&repo, &flow("work", TWO));
+    let runner = repo.aynig_start(["run"]);
+    wait_for_file(&repo.path.join(".git/up"));
+    runner.signal(nix::sys::signal::Signal::SIGINT);
+    runner.finish();
+    repo.git(["config", "aynig.validator.ok", "true"]);
+    repo.aynig_ok(["run", "--drain"]);
+    assert_eq!(steps(&repo, &run).pop().expect("a step"), "next completed STOP", "{}", said(&repo, &run));
+    assert_eq!(repo.git(["config", "aynig.validator.ok"]), "true");
+}
+
+/// CONTRACT 20.33
+#[test]
 fn a_person_may_change_settings_after_a_rollback() {
     let repo = scene("true");
     let undo = "  - {id: undo, opcode: ROLLBACK, target: pre_run, routes: {completed: STOP, error: STOP}}\n";

@@ -177,6 +177,34 @@ fn what_a_cut_off_attempt_left_is_no_part_of_an_answer() {
     field.assert_same(&run);
 }
 
+/// CONTRACT 20.24
+#[test]
+fn what_a_cut_off_attempt_left_can_be_taken_as_printed() {
+    let first_alone =
+        "[ ! -e \"$(git rev-parse --git-common-dir)/first\" ] || { echo junk >junk.txt; exit; }";
+    let field = Field::new(&format!("{first_alone}\n{APPENDS}"));
+    let [first, second] = &field.hosts;
+    first.write(".git/first", "");
+    let run = start(first, &flow("one", TWO));
+    let mut killed = first.aynig_command();
+    killed.arg("run").env("AYNIG_CRASH_AT", "agent-ended:kill:1").output().expect("it runs");
+    second.aynig_ok(["run", "--drain"]);
+    let shown = out(&first.aynig_ok(["flow", "show", &run.slug]));
+    let snapshot = format!("aynig workspace snapshot {}", run.slug);
+    assert!(shown.contains(&format!("next       {snapshot}\n")), "{shown}");
+    first.aynig_ok(snapshot.split(' ').skip(1));
+    let shown = out(&first.aynig_ok(["flow", "show", &run.slug]));
+    assert!(!shown.contains(&snapshot), "{shown}");
+    // The gate asks about it now.
+    assert_refused(&first.aynig(["flow", "approve", &run.slug]), 1, &["the gate asks anew"]);
+    first.aynig_ok(["flow", "approve", &run.slug]);
+    first.aynig_ok(["run", "--branch", &run.driver]);
+    assert_eq!(end(first, &run), ["completed", "succeeded", "completed"]);
+    let work = field.at_hub(&format!("refs/aynig/work/{}/flow", run.id));
+    assert_eq!(first.git(["show", &format!("{work}:junk.txt")]), "junk");
+    field.assert_same(&run);
+}
+
 const AGAIN: &str = concat!(agent_step!("one", "one", "ask"), gate_step!("undo"), undo_step!("one"),);
 
 /// CONTRACT 15.19, 15.21

@@ -87,6 +87,19 @@ fn a_live_lease_is_not_pushed_over_by_anybody_else() {
         refused(&hub, &clone, &["--force", "origin", &of(rewind)], &words);
     }
     refused(&hub, &clone, &["origin", ":task"], &[&holder[..], &["deletes it"]].concat());
+    // The way out for a runner that is dead is as printed.
+    let early = commit(&clone, &held, 0, "dwp-state: done");
+    let said = err(&push(&clone, &["origin", &of(early)]));
+    let command = said.split('`').find(|part| part.starts_with("AYNIG_REMOTE=origin ")).expect("a command");
+    let command = command.replace(" aynig ", " \"$AYNIG\" ");
+    let mut shell = std::process::Command::new("/bin/sh");
+    let shell =
+        hermetic(&mut shell).current_dir(&clone.path).envs([("AYNIG", binary()), ("AYNIG_BIN", binary())]);
+    let output = shell.args(["-c", &command]).output().expect("a shell");
+    assert!(output.status.success(), "{command}: {}", told(&output));
+    assert_eq!(hub.state("task"), "work");
+    let held = hub.taken_by_other(&hub.head("task"), "task", 300);
+    clone.git(["fetch", "--quiet", "origin"]);
     // Such a push moves none of its branches, as with any hook of git.
     let result = commit(&clone, &held, 0, "dwp-state: done");
     refused(&hub, &clone, &["origin", &of(result), "main:refs/heads/other"], &holder);
