@@ -77,7 +77,11 @@ fn bash_completes() {
     let Some(bash) = program("bash") else { return };
     let repo = scene();
     let script = shipped("contrib/completions/aynig.bash").display().to_string();
-    for (words, wanted) in LINES {
+    let decided: (&[&str], &[&str]) = (&["aynig", "log", "mo"], &["mole", "monday"]);
+    for (words, wanted) in LINES.into_iter().chain([decided]) {
+        if words == decided.0 && wanted == decided.1 {
+            repo.git(["config", "aynig.remote", "hub"]);
+        }
         // As readline calls it: the registered function, with the command, the word and the previous word.
         let ask = r#"
             . "$1" || exit; shift

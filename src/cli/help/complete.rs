@@ -179,12 +179,13 @@ impl Place {
         }
     }
 
-    /// The branches of the repository, and of the remote given on the command line.
+    /// The branches of the repository, and of the remote given on the command line, else of the one that decides.
     fn branches(&self, repo: &Repo) -> BTreeSet<String> {
         let local = repo.branches().unwrap_or_default();
         let mut names: BTreeSet<String> = local.iter().map(|tip| tip.branch.to_string()).collect();
-        if let Some(remote) = &self.remote {
-            names.extend(fetched(repo, remote));
+        let decides = || RemoteName::parse(repo.config("aynig.remote")?).ok();
+        if let Some(remote) = self.remote.clone().or_else(decides) {
+            names.extend(fetched(repo, &remote));
         }
         names
     }

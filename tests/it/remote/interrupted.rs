@@ -42,7 +42,9 @@ fn a_run_that_looks_for_work_ends_at_the_first_signal() {
     }
 }
 
-/// CONTRACT 10.5: the kernel and the shell both send SIGHUP when a terminal is closed.
+/// CONTRACT 10.5
+///
+/// The kernel and the shell both send SIGHUP when a terminal is closed.
 #[test]
 fn a_terminal_that_is_closed_does_not_cut_off_the_result() {
     let hub = hub(&[("work", "say ready $$; exec tail -f /dev/null")]);
