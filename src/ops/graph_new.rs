@@ -119,11 +119,16 @@ pub fn nobody_goes_on(slug: &Slug) -> String {
     format!("nobody goes on by itself in mode AUTO without an orchestrator: `{make}` makes one")
 }
 
+/// The role of the program that a role nearly has the name of.
+#[must_use]
+pub fn near_role(role: &str) -> Option<&'static str> {
+    nearest(role, SHIPPED.map(|(shipped, _)| shipped))
+}
+
 /// Words about a role without a text.
 #[must_use]
 pub fn no_text(role: &str) -> String {
-    let near = nearest(role, SHIPPED.map(|(shipped, _)| shipped));
-    let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+    let near = near_role(role).map_or_else(String::new, |near| format!("; did you mean {near}?"));
     format!("role {role} has no text: {} of the base would be it{near}", templates::path(role))
 }
 

@@ -179,6 +179,13 @@ fn an_alias_is_made_from_the_label() {
     let slip = ["node", "set", "RUN", "ada-lovelace", "--role", "implementr", "--provider", "scriptd"];
     let said = err(&graph.orch(&slip));
     assert!(said.contains("did you mean implementer?") && said.contains("did you mean scripted?"), "{said}");
+    let slip = "node add RUN bo --role implementr --provider scripted --permissions skip";
+    let said = err(&graph.orch(&slip.split(' ').collect::<Vec<_>>()));
+    let next = format!(
+        "did you mean implementer? `aynig orch node set {} bo --role implementer` sets it",
+        graph.slug
+    );
+    assert!(said.contains(&next), "{said}");
     let refused = graph.orch(&["node", "add", "RUN", "--role", "x", "--provider", "scripted"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(err(&refused).contains("--label TEXT"), "{}", err(&refused));

@@ -5,7 +5,7 @@ use aynig::model::decide::{Decided, Steer};
 use aynig::model::node::{CliPermissions, EdgeManagement};
 use aynig::ops::app::App;
 use aynig::ops::error::Error;
-use aynig::ops::graph_new::no_text;
+use aynig::ops::graph_new::{near_role, no_text};
 use aynig::ops::nodes::{self, Changed, Settings};
 use aynig::words::{shell_quote, shows_rescued};
 
@@ -26,7 +26,10 @@ pub(super) fn run(app: &App, repo: &Repo, node: &OrchNode, json: bool) -> Result
             settings.reserve_role = options.reserve_role;
             let added = nodes::add(&opened(app, repo)?, run, options.alias.as_deref(), &settings)?;
             if added.is_textless {
-                ui::remark(&no_text(&options.role));
+                let (run, alias) = (shell_quote(&options.run_name), &added.alias);
+                let sets = near_role(&options.role)
+                    .map(|near| format!(" `aynig orch node set {run} {alias} --role {near}` sets it"));
+                ui::remark(&format!("{}{}", no_text(&options.role), sets.unwrap_or_default()));
             }
             added.lacks.iter().for_each(|words| warn(words));
             changed(&added.decided, &format!("node {} is made", added.alias), json)
