@@ -4,6 +4,7 @@
 //! archived before anything goes. The context names what is due, so that the next call carries on
 //! after a crash. The record moves away last: until then the workspace is found.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use bstr::{BString, ByteSlice};
@@ -213,7 +214,14 @@ impl Workspaces<'_> {
             archive = self.remove_branch(held, &mut told)?.unwrap_or(archive);
             reach(Point::RemovalUnbranched);
             for gone in leftovers(&path, ".gone-") {
-                if let Err(error) = fsutil::remove_all(&gone)
+                let mut removed = fsutil::remove_all(&gone);
+                // Another process removes it, too: each of these errors is its progress.
+                while removed.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound)
+                    && gone.symlink_metadata().is_ok()
+                {
+                    removed = fsutil::remove_all(&gone);
+                }
+                if let Err(error) = removed
                     && gone.symlink_metadata().is_ok()
                 {
                     told.push(format!("{} stays: {error}", gone.display()));

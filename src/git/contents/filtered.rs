@@ -46,6 +46,13 @@ impl Repo {
         Ok(files.any(|one| !self.gives_back(worktree, head.tree, &one)))
     }
 
+    /// The same for a place that is at `head`, in a repository of its own.
+    pub(super) fn has_filtered_at(&self, place: &Workplace, head: CommitId) -> Result<bool, ProcessError> {
+        let all = self.candidates(place, None)?;
+        let mut files = all.iter().filter_map(|path| filtered(&place.path, path));
+        Ok(files.any(|one| !self.gives_back(place, head, &one)))
+    }
+
     /// The tree `files` with the contents as they are in the worktree, where it would not give them back.
     pub(crate) fn with_filtered(
         &self,

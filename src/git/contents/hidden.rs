@@ -6,7 +6,6 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::git::contents::ignored::ignored_of;
@@ -42,11 +41,11 @@ pub(super) fn hidden(
     check_ignore: &dyn Fn() -> Git,
 ) -> Result<Vec<String>, ProcessError> {
     let Hidden { mut repositories, mut strays } = look(top, links);
-    let ignored = ignored_of(check_ignore, &repositories)?;
-    repositories.retain(|path| !ignored.contains(path));
-    // Git refuses paths in a submodule that its index has.
-    let ignored = ignored_of(&|| check_ignore().args(["--no-index"]), &strays)?;
-    strays.retain(|path| !ignored.contains(path));
+    // With the index, git refuses paths in a submodule.
+    let ignored = |paths| ignored_of(&|| check_ignore().args(["--no-index"]), paths);
+    let (ignored_repositories, ignored_strays) = (ignored(&repositories)?, ignored(&strays)?);
+    repositories.retain(|path| !ignored_repositories.contains(path));
+    strays.retain(|path| !ignored_strays.contains(path));
     let of_strays = links.iter().filter(|link| strays.iter().any(|stray| stray.starts_with(link)));
     let strays = of_strays.map(|path| format!("files in {}, where a submodule belongs", path.display()));
     let repositories = repositories.iter().map(|path| format!("a repository in {}", path.display()));
@@ -60,23 +59,26 @@ fn look(top: &Path, links: &BTreeSet<PathBuf>) -> Hidden {
     let mut ahead = vec![(PathBuf::new(), false)];
     while let Some((below, is_inside)) = ahead.pop() {
         let is_top = below.as_os_str().is_empty();
-        let directory = top.join(&below);
-        if !is_top && directory.join(".git").symlink_metadata().is_ok() {
-            if !links.contains(&below) {
-                hidden.repositories.insert(below);
+        let is_inside = is_inside || (!links.is_empty() && links.contains(&below));
+        let directories = ahead.len();
+        for entry in std::fs::read_dir(top.join(&below)).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            if name == OsStr::new(".git") {
+                if is_top {
+                    continue;
+                }
+                // It is another repository, or a submodule that is there. What was found in it so far belongs to that.
+                ahead.truncate(directories);
+                hidden.strays.retain(|stray| stray.parent() != Some(&below));
+                if !links.contains(&below) {
+                    hidden.repositories.insert(below.clone());
+                }
+                break;
             }
-            continue;
-        }
-        let is_inside = is_inside || links.contains(&below);
-        for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
-            if is_top && entry.file_name() == OsStr::from_bytes(b".git") {
-                continue;
-            }
-            let path = below.join(entry.file_name());
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                ahead.push((path, is_inside));
+                ahead.push((below.join(name), is_inside));
             } else if is_inside {
-                hidden.strays.insert(path);
+                hidden.strays.insert(below.join(name));
             }
         }
     }

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use bstr::ByteSlice;
 use gix::objs::tree::EntryKind;
 
+use crate::contract::headlog;
 use crate::contract::ids::CommitId;
 use crate::git::contents::hidden::hidden;
 use crate::git::objects::commits::Stored;
@@ -21,7 +22,7 @@ use crate::git::refs::reflog;
 use crate::git::repo::executing::status_executes;
 use crate::git::repo::open::{Repo, ours};
 use crate::git::worktrees::held::Worktree;
-use crate::git::worktrees::registration::plain;
+use crate::git::worktrees::registration::{Workplace, plain};
 
 impl Repo {
     /// The submodules of a worktree whose configuration names programs that `git status` runs, each
@@ -75,18 +76,28 @@ impl Repo {
         let known = |path: &Path| fetched.iter().find(|(known, _)| known == path).map(|(_, commit)| *commit);
         let paths: BTreeSet<PathBuf> =
             staged.into_iter().chain(fetched.clone()).map(|(path, _)| path).collect();
+        let mut seen = BTreeSet::new();
         for path in &paths {
             let inside = worktree.path.join(path);
-            if is_populated(&inside) && !is_saved(&inside, known(path))? {
+            if !is_populated(&inside) {
+                continue;
+            }
+            if !self.is_saved(&inside, known(path))? {
                 unsaved.push(path.to_string_lossy().into_owned());
             }
+            seen.extend(git_dir_of(&inside));
         }
         // Git keeps a submodule's repository when its files go, by `git submodule deinit` or with
-        // the whole worktree.
+        // the whole worktree. Its name may be the path of another one.
         for (name, repository) in modules {
-            let is_seen = paths.contains(&name) && is_populated(&worktree.path.join(&name));
+            if repository.canonicalize().is_ok_and(|repository| seen.contains(&repository)) {
+                continue;
+            }
             let gone = repository.join("gone");
-            if !is_seen && !commits_are_saved(Git::inside(&gone, &repository), known(&name))? {
+            let git = || Git::inside(&gone, &repository);
+            let is_saved = commits_are_saved(git(), &repository, known(&name))?
+                && has_nothing_staged(git(), &repository)?;
+            if !is_saved {
                 unsaved.push(name.to_string_lossy().into_owned());
             }
         }
@@ -152,41 +163,89 @@ pub(super) fn made_from(worktree: &Worktree) -> Option<CommitId> {
     reflog::of_head(&worktree.git_dir).first().map(|made| made.to)
 }
 
+/// The private git directory of the submodule in `directory`, without links.
+fn git_dir_of(directory: &Path) -> Option<PathBuf> {
+    let own = directory.join(".git");
+    let Ok(named) = std::fs::read(&own) else { return own.canonicalize().ok() };
+    let named = named.strip_prefix(b"gitdir: ")?.trim_end();
+    directory.join(OsStr::from_bytes(named)).canonicalize().ok()
+}
+
 fn is_populated(directory: &Path) -> bool {
     directory.join(".git").symlink_metadata().is_ok()
 }
 
-/// Whether everything in a submodule exists elsewhere; `fetched` is the commit it was made from.
-fn is_saved(directory: &Path, fetched: Option<CommitId>) -> Result<bool, ProcessError> {
-    let changes = Git::new(directory)
-        .env("GIT_OPTIONAL_LOCKS", "0")
-        .env("GIT_NO_LAZY_FETCH", "1")
-        .args(["status", "--porcelain", "-z", "--untracked-files=normal", "--ignore-submodules=untracked"])
-        .run_over_all()?;
-    if !changes.stdout.is_empty() {
-        return Ok(false);
-    }
-    if !commits_are_saved(Git::new(directory), fetched)? {
-        return Ok(false);
-    }
-    let head = gitlinks(Git::new(directory).args(["ls-tree", "-r", "-z", "HEAD"]))?;
-    let links = head.iter().map(|(path, _)| path.clone()).collect();
-    if !hidden(directory, &links, &|| Git::new(directory).args(["check-ignore"]))?.is_empty() {
-        return Ok(false);
-    }
-    for (path, commit) in head {
-        let inside = directory.join(path);
-        if is_populated(&inside) && !is_saved(&inside, Some(commit))? {
+impl Repo {
+    /// Whether everything in a submodule exists elsewhere; `fetched` is the commit it was made from.
+    fn is_saved(&self, directory: &Path, fetched: Option<CommitId>) -> Result<bool, ProcessError> {
+        let Some(git_dir) = git_dir_of(directory) else { return Ok(false) };
+        let changes = Git::new(directory)
+            .env("GIT_OPTIONAL_LOCKS", "0")
+            .env("GIT_NO_LAZY_FETCH", "1")
+            .args(self.with_cases())
+            .args(["status", "--porcelain", "-z", "--untracked-files=normal"])
+            .args(["--ignore-submodules=untracked"])
+            .run_over_all()?;
+        if !changes.stdout.is_empty() || overlooks_files(directory)? {
             return Ok(false);
         }
+        // A further worktree of it goes with its repository.
+        let has_worktrees =
+            std::fs::read_dir(git_dir.join("worktrees")).is_ok_and(|mut all| all.next().is_some());
+        if has_worktrees || !commits_are_saved(Git::new(directory), &git_dir, fetched)? {
+            return Ok(false);
+        }
+        let head = Git::new(directory).args(["rev-parse", "--verify", "HEAD"]).run()?.stdout;
+        let place = Workplace { path: directory.to_owned(), git_dir };
+        if let Some(head) = CommitId::parse_hex(head.trim_end())
+            && self.has_filtered_at(&place, head)?
+        {
+            return Ok(false);
+        }
+        let head = gitlinks(Git::new(directory).args(["ls-tree", "-r", "-z", "HEAD"]))?;
+        let links = head.iter().map(|(path, _)| path.clone()).collect();
+        if !hidden(directory, &links, &|| Git::new(directory).args(["check-ignore"]))?.is_empty() {
+            return Ok(false);
+        }
+        for (path, commit) in head {
+            let inside = directory.join(path);
+            if is_populated(&inside) && !self.is_saved(&inside, Some(commit))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
-    Ok(true)
+}
+
+/// Whether a submodule has files that its index tells git not to compare.
+fn overlooks_files(directory: &Path) -> Result<bool, ProcessError> {
+    let listed = Git::new(directory).args(["ls-files", "-v", "-z"]).run()?.stdout;
+    // "<tag> <path>": a lower-case tag is of `--assume-unchanged`, `S` of `--skip-worktree`.
+    let mut overlooked = listed.split(|byte| *byte == 0).filter_map(|line| {
+        let tag = *line.first()?;
+        (tag.is_ascii_lowercase() || tag == b'S').then(|| line.get(2..)).flatten()
+    });
+    Ok(overlooked.any(|path| directory.join(OsStr::from_bytes(path)).symlink_metadata().is_ok()))
+}
+
+/// Whether the index of a submodule is that of its HEAD, or was never written.
+fn has_nothing_staged(git: Git, git_dir: &Path) -> Result<bool, ProcessError> {
+    if !git_dir.join("index").exists() {
+        return Ok(true);
+    }
+    let compared = git.args(["diff-index", "--cached", "--quiet", "--ignore-submodules=none", "HEAD"]);
+    Ok(compared.env("GIT_NO_LAZY_FETCH", "1").run_unchecked()?.status.success())
 }
 
 /// Whether all commits of the submodule that `git` acts on were fetched.
-fn commits_are_saved(git: Git, fetched: Option<CommitId>) -> Result<bool, ProcessError> {
+fn commits_are_saved(git: Git, git_dir: &Path, fetched: Option<CommitId>) -> Result<bool, ProcessError> {
     // A commit that was left is in the log of HEAD alone, which goes, too.
-    let mut own = git.args(["rev-list", "--max-count=1", "--all", "--reflog", "HEAD", "--not", "--remotes"]);
+    let left = headlog::left(&reflog::of_head(git_dir), |_, _| false);
+    let mut own = git.args(["rev-list", "--max-count=1", "--all", "HEAD"]);
+    for commit in left {
+        own = own.arg(commit.to_string());
+    }
+    own = own.args(["--not", "--remotes"]);
     if let Some(fetched) = fetched {
         own = own.arg(fetched.to_string());
     }

@@ -238,7 +238,7 @@ impl Repo {
 
     /// The options of git by which two names that differ in their case are two files, where they are: `core.ignoreCase` may
     /// have come with a copy from a file system on which they are one, and git then passes over the second.
-    fn with_cases(&self) -> &'static [&'static str] {
+    pub(super) fn with_cases(&self) -> &'static [&'static str] {
         let head = |name: &str| self.common_dir().join(name).symlink_metadata().is_ok();
         let tells_apart = head("HEAD") && !head("head");
         if tells_apart { &["-c", "core.ignoreCase=false"] } else { &[] }

@@ -80,27 +80,63 @@ fn files_where_a_submodule_belongs_stay() {
     let taken = repo.workspace_ok(["snapshot", &made.slug]);
     assert!(err(&taken).contains(&format!("git does not show {words}")), "{}", err(&taken));
     assert_eq!(repo.git(["show", &format!("{}:c", made.branch)]), "new", "the rest is part of it");
+    made.sh(&repo, "git init -q m/other");
+    let taken = repo.workspace_ok(["snapshot", &made.slug]);
+    assert!(err(&taken).contains("git does not show a repository in m/other"), "{}", err(&taken));
     assert_stays(&repo, &made, "m/deep/x", words);
 }
 
-/// CONTRACT 9.5, 15.9
+/// CONTRACT 9.5, 9.7, 15.9
 #[test]
-fn a_commit_that_was_left_in_a_submodule_stays() {
-    let (repo, made, _) = field();
-    repo.git(["init", "-q", "../source"]);
-    let source = repo.beside("source").display().to_string();
-    made.sh(&repo, &format!("cd {source}; echo s >s; git add s; {COMMIT} -m s"));
-    made.sh(
-        &repo,
-        &format!(
-            "git -c protocol.file.allow=always submodule --quiet add {source} m; {COMMIT} -m m\n\
-             (cd m; echo own >>s; {COMMIT} -am own); git submodule --quiet update"
+fn what_only_a_submodule_has_stays() {
+    let left = format!("(cd m; echo own >>s; {COMMIT} -am own); git submodule --quiet update");
+    for (what, script, is_lost) in [
+        ("a commit that was left", left.as_str(), true),
+        ("a file that is not compared", "cd m; git update-index --assume-unchanged s; echo own >>s", true),
+        (
+            "what a filter leaves out",
+            "cd m; echo out: own >>n.nb; touch -d '1 hour ago' n.nb; git add n.nb",
+            true,
         ),
-    );
-    assert_eq!(made.git(&repo, &["status", "--porcelain"]), "");
-    let own = made.git(&repo, &["-C", "m", "rev-parse", "HEAD@{1}"]);
-    assert_refused(&repo.workspace(["remove", "--apply", &made.slug]), 1, &["other repositories (m)"]);
-    made.git(&repo, &["-C", "m", "cat-file", "-e", &own]);
+        ("what is staged", "cd m; echo own >new; git add new; cd ..; rm -rf m", true),
+        ("another worktree", "git -C m worktree add -q --detach ../../beside; echo own >../beside/own", true),
+        (
+            "what was fetched",
+            "(cd SOURCE; git checkout -q extra; git commit -q --amend --allow-empty -m x2; git checkout -q -); git -C m fetch -q",
+            false,
+        ),
+        ("a pruned submodule", "git submodule --quiet deinit -f m", false),
+    ] {
+        let (repo, made, _) = field();
+        let user = repo.beside("gitconfig");
+        fs::write(&user, "[filter \"strip\"]\n\tclean = \"grep -v ^out || true\"\n").expect("written");
+        repo.git(["init", "-q", "../source"]);
+        let source = repo.beside("source").display().to_string();
+        for (name, text) in [("s", "s\n"), ("n.nb", "one\n"), (".gitattributes", "*.nb filter=strip\n")] {
+            fs::write(repo.beside("source").join(name), text).expect("written");
+        }
+        let begin = format!(
+            "cd {source}; git config user.name A; git config user.email a@b; git add .; git commit -q -m s\n\
+             git checkout -q -b extra; git commit -q --allow-empty -m x; git checkout -q -"
+        );
+        made.sh(&repo, &begin);
+        made.sh(
+            &repo,
+            &format!("git -c protocol.file.allow=always submodule --quiet add {source} m; {COMMIT} -m m"),
+        );
+        let script = script.replace("SOURCE", &source);
+        made.sh(&repo, &format!("export GIT_CONFIG_GLOBAL={}; {script}", user.display()));
+        let mut remove = repo.workspace_command();
+        remove.env("GIT_CONFIG_GLOBAL", &user).args(["remove", "--apply", &made.slug]);
+        let removed = remove.output().expect("aynig runs");
+        assert_eq!(removed.status.success(), !is_lost, "{what}: {}", err(&removed));
+        assert_eq!(
+            err(&removed).contains("holds other repositories (m)"),
+            is_lost,
+            "{what}: {}",
+            err(&removed)
+        );
+    }
 }
 
 /// CONTRACT 15.7, 15.9
