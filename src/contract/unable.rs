@@ -138,11 +138,10 @@ pub(crate) fn first_untaken(trigger: &Trailers, written: &Trailers) -> bool {
     is_new && handed_back(written) > 0 && untaken_from(written).is_none()
 }
 
-/// The command lines that reasons name between backticks, each once: settings and remotes of git, and the calls that show the
-/// changes outside of a workspace, and take them.
+/// The command lines that reasons name between backticks, each once: settings and remotes of git, and the call that shows the
+/// changes outside of a workspace.
 pub fn mends<'a>(reasons: impl Iterator<Item = &'a str>) -> Vec<String> {
-    const STARTS: [&str; 4] =
-        ["git config ", "git remote add ", "aynig workspace show ", "aynig workspace snapshot "];
+    const STARTS: [&str; 3] = ["git config ", "git remote add ", "aynig workspace show "];
     let mut found: Vec<String> = Vec::new();
     for reason in reasons {
         // A reason that was cut may have a backtick without its end.

@@ -71,13 +71,13 @@ fn no_command_table() {
             elsewhere(true),
             Blocked,
             "command/a exists in /repo but not in commit 0101010101; a branch runs the commands of its own commits, so \
-             bring it into this branch (`git merge`), and ask again (`aynig set-state --retry`)",
+             merge it on this branch (`git merge`), push that if a remote decides, and ask again there (`aynig set-state --retry`)",
         ),
         (
             elsewhere(false),
             Misconfigured,
             "command/a exists in /repo but not in commit 0101010101; a branch runs the commands of its own commits, so \
-             `git add command/a`, commit it, bring it into this branch (`git merge`), and ask again (`aynig set-state --retry`)",
+             `git add command/a`, commit it, merge it on this branch (`git merge`), push that if a remote decides, and ask again there (`aynig set-state --retry`)",
         ),
         (
             unusable(Source::Head(id(1)), Unusable::NotExecutable),
