@@ -270,7 +270,7 @@ fn differing(before: &[Difference], after: &[Difference]) -> Vec<Difference> {
 /// The most files that are named in the evidence of a step.
 const NAMED: usize = 5;
 
-/// The end of a sentence about files that look like keys.
+/// The end of a sentence about contents that git does not show.
 fn hidden_words(hidden: &[String]) -> String {
     if hidden.is_empty() {
         return String::new();
@@ -278,6 +278,7 @@ fn hidden_words(hidden: &[String]) -> String {
     format!("; in no commit, since git does not show it: {}", hidden.join(", "))
 }
 
+/// The end of a sentence about files that look like keys.
 fn withheld_words(files: &[Difference]) -> String {
     if files.is_empty() {
         return String::new();

@@ -361,7 +361,7 @@ impl Engine<'_> {
         let asked = asked.and_then(|asked| CommitId::parse_hex(asked.as_bytes()));
         let known = state.workspaces.values().find(|one| one.name.to_string() == FLOW);
         let worktrees = known.map_or(0, |known| known.generation);
-        // What the ledger has is part of the work. `weigh` finds that the gate does not ask about it.
+        // Commits in the ledger are part of the work. `weigh` finds that the gate does not ask about them.
         let recorded = known.and_then(|known| CommitId::parse_hex(known.head_sha.as_bytes()));
         let of_work = if is_cut_off { recorded.or(asked) } else { asked };
         let unasked = self.workspaces.unasked(&context, of_work, worktrees);

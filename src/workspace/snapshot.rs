@@ -59,7 +59,7 @@ pub struct Snapshot {
     pub changes: Vec<Change>,
     /// Files that look like keys, and are left out.
     pub withheld: Vec<Difference>,
-    /// What git passes over, in words: it is in no commit, and stays in the worktree.
+    /// Contents that git passes over, in words: they are in no commit, and stay in the worktree.
     pub hidden: Vec<String>,
 }
 

@@ -46,7 +46,7 @@ impl Repo {
         Ok(files.any(|one| !self.gives_back(worktree, head.tree, &one)))
     }
 
-    /// The same for a place that is at `head`, in a repository of its own.
+    /// Whether a submodule at `head` has such contents.
     pub(super) fn has_filtered_at(&self, place: &Workplace, head: CommitId) -> Result<bool, ProcessError> {
         let all = self.candidates(place, None)?;
         let mut files = all.iter().filter_map(|path| filtered(&place.path, path));

@@ -13,7 +13,7 @@ use crate::git::process::call::{Git, ProcessError};
 use crate::git::repo::open::Repo;
 use crate::git::worktrees::held::Worktree;
 
-/// What git passes over.
+/// Contents that git passes over.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Hidden {
     /// The directories below the top that have a `.git`.
@@ -34,7 +34,7 @@ impl Repo {
     }
 }
 
-/// The same for the worktree at `top`, which has these submodules.
+/// The hidden contents of the worktree at `top`, which has these submodules.
 pub(super) fn hidden(
     top: &Path,
     links: &BTreeSet<PathBuf>,

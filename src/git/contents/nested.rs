@@ -15,6 +15,7 @@ use gix::objs::tree::EntryKind;
 
 use crate::contract::headlog;
 use crate::contract::ids::CommitId;
+use crate::fsutil;
 use crate::git::contents::hidden::hidden;
 use crate::git::objects::commits::Stored;
 use crate::git::process::call::{Git, ProcessError};
@@ -166,7 +167,8 @@ pub(super) fn made_from(worktree: &Worktree) -> Option<CommitId> {
 /// The private git directory of the submodule in `directory`, without links.
 fn git_dir_of(directory: &Path) -> Option<PathBuf> {
     let own = directory.join(".git");
-    let Ok(named) = std::fs::read(&own) else { return own.canonicalize().ok() };
+    // A pipe in its place would block.
+    let Ok(named) = fsutil::read_plain(&own) else { return own.canonicalize().ok() };
     let named = named.strip_prefix(b"gitdir: ")?.trim_end();
     directory.join(OsStr::from_bytes(named)).canonicalize().ok()
 }

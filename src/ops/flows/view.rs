@@ -242,7 +242,7 @@ pub fn show(
     Ok(shown)
 }
 
-/// What is here that the open gate of a run does not ask about. `is_marked`: an attempt was cut off on this host, and what
+/// Changes here that the open gate of a run does not ask about. `is_marked`: an attempt was cut off on this host, and what
 /// it left was not put back.
 fn unasked(repo: &Repo, process: &Process, state: &State, is_marked: bool) -> Option<String> {
     gate::open(state)?;

@@ -60,7 +60,7 @@ fn a_repository_that_git_does_not_see_stays() {
         assert!(taken.contains(&format!("git does not show a repository in {place}")), "{what}: {taken}");
         assert_stays(&repo, &made, &format!("{place}/.git/objects"), &format!("a repository in {place}"));
     }
-    // What git ignores goes, as other ignored files do.
+    // An ignored repository goes, as other ignored files do.
     let (repo, made, _) = field();
     made.sh(&repo, "mkdir x.tmp; git init -q x.tmp/n; : >x.tmp/n/.git/HEAD");
     repo.workspace_ok(["remove", "--apply", &made.slug]);
