@@ -145,6 +145,8 @@ points! {
     SnapshotMoved = "snapshot-moved",
     /// What a rollback discards is saved, and what is due is recorded.
     RollbackNoted = "rollback-noted",
+    /// The worktree of a change that was killed before is renamed; git still lists it.
+    HalfMadeAside = "half-made-aside",
     /// The old worktree is renamed; git still lists it.
     RollbackAside = "rollback-aside",
     /// The old worktree is not listed any more; the branch is where it was.

@@ -27,7 +27,7 @@ mod tail;
 
 pub(crate) use bounded::Bounded;
 pub use follow::{Followed, News, follow};
-pub use free_space::{FreeSpace, free_space_text};
+pub use free_space::{FreeSpace, disk_use, free_space_text};
 pub use holder::process_with;
 pub use plain::open_plain;
 pub(crate) use plain::{

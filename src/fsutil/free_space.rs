@@ -1,8 +1,9 @@
-//! Free space on a file system.
+//! Free space on a file system, and what a directory takes of it.
 //!
 //! Invariant: only queries the file system that contains a path; writes nothing.
 
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Free space and free inodes of a file system.
@@ -44,4 +45,18 @@ pub fn free_space_text(error: &(dyn std::error::Error + 'static), place: &Path) 
         next = error.source();
     }
     None
+}
+
+/// Disk use in bytes of a file, or of a directory with everything below it. Symbolic links are not followed.
+pub fn disk_use(path: &Path) -> u64 {
+    let mut total = 0;
+    let mut ahead = vec![path.to_owned()];
+    while let Some(next) = ahead.pop() {
+        let Ok(found) = next.symlink_metadata() else { continue };
+        total += found.blocks() * 512;
+        if found.is_dir() {
+            ahead.extend(std::fs::read_dir(&next).into_iter().flatten().flatten().map(|entry| entry.path()));
+        }
+    }
+    total
 }

@@ -10,9 +10,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::contract::ids::{AttemptId, CommitId};
+use crate::contract::ids::CommitId;
 use crate::crashpoint::{Point, reach};
 use crate::git::Swap;
+use crate::git::contents::ignored::IgnoredUse;
 use crate::git::contents::nested::rename_in_submodules;
 use crate::git::contents::rescue::{Saved, Situation};
 use crate::git::contents::snapshot::{Inside, Noted};
@@ -22,7 +23,8 @@ use crate::supervise::{process_words, settled_workers};
 use crate::words::{error_chain, pluralize};
 
 use super::Workspaces;
-use super::context::{Pending, Remaking, Restore, State};
+use super::aside::{clear_drafts, left, leftovers};
+use super::context::{Context, Pending, Remaking, Restore, State};
 use super::refusal::{Refusal, Why};
 use super::remade::Remade;
 use super::sound::damaged_index;
@@ -59,8 +61,8 @@ pub(super) struct Before {
     pub(super) keep: Option<String>,
     /// Whether it stays only for ignored files, which the new worktree can take.
     pub(super) carries: bool,
-    /// Ignored files, which are not saved: their number and size.
-    pub(super) ignored: (usize, u64),
+    /// What git ignores, which is not saved.
+    pub(super) ignored: IgnoredUse,
     /// How to see that nothing was written there since.
     pub(super) seen: Seen,
 }
@@ -112,7 +114,8 @@ impl Workspaces<'_> {
         let mut keep =
             settled_workers(path).first().map(|pid| format!("{} worked in it", process_words(*pid)));
         let seen = held.seen.as_ref().filter(|seen| {
-            let same = |place: &Worktree, noted: &Noted| self.repo.is_as_noted(place, noted, &seen.ignored);
+            let same =
+                |place: &Worktree, noted: &Noted| self.repo.is_as_noted(place, noted, &seen.ignored.files);
             worktree.as_ref().zip(seen.inside.noted.as_ref()).is_some_and(|(place, noted)| same(place, noted))
         });
         let known = seen.map(|Seen { inside, .. }| [inside.files, inside.whole, inside.index]);
@@ -143,10 +146,12 @@ impl Workspaces<'_> {
                 (saved, Inside { files: tree, whole: tree, index: tree, noted: None })
             }
         };
-        let (ignored, bytes) = match (seen, &worktree) {
-            (Some(seen), _) => (seen.ignored.clone(), seen.bytes),
+        let (ignored, used) = match (seen, &worktree) {
+            (Some(seen), _) => (seen.ignored.clone(), seen.used),
             (None, Some(worktree)) if worktree.path.is_dir() => {
-                self.repo.ignored_use(worktree).unwrap_or_default()
+                let ignored = self.repo.ignored(worktree).unwrap_or_default();
+                let used = ignored.used(&worktree.path);
+                (ignored, used)
             }
             (None, _) => Default::default(),
         };
@@ -159,9 +164,8 @@ impl Workspaces<'_> {
             rescue: saved.map(|Saved { reference, .. }| reference.to_string()),
             kept,
         };
-        let seen = Seen { inside, ignored, bytes };
-        let ignored = (seen.ignored.len(), bytes);
-        Ok(Before { restore, tip, head, registration, keep, carries: false, ignored, seen })
+        let seen = Seen { inside, ignored, used };
+        Ok(Before { restore, tip, head, registration, keep, carries: false, ignored: used, seen })
     }
 
     /// Renames what is no directory away from a worktree's place, and makes the directory above it.
@@ -238,19 +242,8 @@ impl Workspaces<'_> {
         reach(Point::RollbackMoved);
         let to = pending.to();
         let worktree = self
-            .repo
-            .add_workspace(&path, &held.context.mark(), AttemptId::random(), to)
-            .map_err(|error| because(&error))?;
-        if let Some((files, index)) = pending.trees() {
-            self.repo.restore_files(&worktree, files, index).map_err(|error| because(&error))?;
-        } else if !self.repo.is_as_filled(&worktree, to)
-            && !self.repo.is_clean(&worktree).map_err(|error| because(&error))?
-        {
-            return Err(Refusal::new(
-                Why::Failed,
-                format!("{} differs from {to} after it was made", path.display()),
-            ));
-        }
+            .made_in_place(&held.context, to, pending.trees())
+            .map_err(|why| Refusal::new(Why::Setup, format!("could not {due}: {why}")))?;
         warnings.extend(self.take_settings(held, &worktree).map_err(|error| because(&error))?);
         if pending.ignored {
             match self.carry_ignored(held, &aside, &worktree) {
@@ -297,7 +290,34 @@ impl Workspaces<'_> {
         let kept = pending.keep.filter(|_| is_there).map(|why| (aside, why));
         let context = held.context.clone();
         let rescue = pending.rescue.filter(|name| noted.as_ref() != Some(name));
-        Ok(Remade { context, rescue, kept, ignored: (0, 0), warnings })
+        Ok(Remade { context, rescue, kept, ignored: IgnoredUse::default(), warnings })
+    }
+
+    /// Makes a worktree beside its place, checks it, and puts it there: what somebody stages or writes in one that is being
+    /// filled would be overwritten.
+    pub(super) fn made_in_place(
+        &self,
+        context: &Context,
+        commit: CommitId,
+        trees: Option<(CommitId, CommitId)>,
+    ) -> Result<Worktree, String> {
+        let words = |error: &dyn std::error::Error| error_chain(error);
+        let path = &context.worktree_path;
+        let draft = left(path, "new", context.generation);
+        let made = self.repo.draft_workspace((&draft, path), &context.mark(), commit, trees);
+        let made = made.map_err(|error| words(&error)).and_then(|worktree| {
+            let is_right = trees.is_some()
+                || self.repo.is_as_filled(&worktree, commit)
+                || self.repo.is_clean(&worktree).map_err(|error| words(&error))?;
+            if !is_right {
+                return Err(format!("it differs from {commit} after it was made"));
+            }
+            worktree.put_at(path).map_err(|error| format!("{}: {error}", path.display()))
+        });
+        if made.is_err() {
+            clear_drafts(path).map_err(|error| words(&error))?;
+        }
+        made
     }
 
     /// Whether what was there is what is made, so that nothing can be brought back.
@@ -319,6 +339,7 @@ impl Workspaces<'_> {
         let words = |error: &dyn std::error::Error| error_chain(error);
         let mark = held.context.mark();
         let Some(pending) = held.context.pending.clone() else { return Ok(Vec::new()) };
+        clear_drafts(&path).map_err(|error| words(&error))?;
         let its = self.repo.worktrees_of(&mark).map_err(|error| words(&error))?;
         let its = its.into_iter().map(|one| one.checkout.place);
         let is_old = |place: &Workplace| {
@@ -327,8 +348,11 @@ impl Workspaces<'_> {
         let (old, new): (Vec<Workplace>, Vec<Workplace>) = its.partition(is_old);
         let is_there = |path: &Path| path.symlink_metadata().is_ok();
         let mut told = Vec::new();
+        for place in &new {
+            told.extend(self.put_half_made_aside(held, place)?);
+        }
         if is_there(&path) && (is_there(aside) || !new.is_empty()) {
-            told.extend(self.put_half_made_aside(held, &new)?);
+            told.extend(self.put_unlisted_aside(held)?);
         } else if is_there(&path) {
             std::fs::rename(&path, aside).map_err(|error| words(&error))?;
         }
@@ -336,9 +360,6 @@ impl Workspaces<'_> {
         for place in &old {
             rename_in_submodules(&place.git_dir, &path, aside);
             told.extend(self.copy_settings(held, &place.git_dir).map_err(|error| words(&error))?);
-        }
-        for place in new {
-            self.repo.forget_worktree(&place).map_err(|error| words(&error))?;
         }
         if !old.is_empty() && !is_there(aside) {
             told.push(absent(&path));
@@ -386,6 +407,9 @@ impl Workspaces<'_> {
         let is_rollback = held.context.pending.as_ref().is_some_and(|pending| pending.undo.is_some());
         let takes = worktree.as_ref().filter(|_| is_rollback || held.context.state == State::Removing);
         let beyond = takes.map_or(Ok(0), |worktree| self.repo.ignored_beyond(worktree, to));
+        // Git takes a damaged repository for a directory with files.
+        let others = worktree.as_ref().map_or(Ok(false), |worktree| self.repo.has_repositories(worktree));
+        let has_others = others.map_err(|error| because(&error))?;
         let mut saved = self.save_in(held, renamed, worktree, to)?;
         let beyond = match beyond {
             Ok(0) => None,
@@ -405,45 +429,71 @@ impl Workspaces<'_> {
                 let rescue = saved.restore.rescue.as_deref();
                 self.saved_keys(renamed, to, rescue).map_err(|error| because(&error))?.len()
             };
-            let ignored = saved.ignored.0;
-            saved.keep = match (ignored, keys) {
-                (0, 0) => None,
-                (0, _) => Some(format!("it has {}", pluralize(keys, "file that looks like a key"))),
-                (_, _) => {
-                    Some(format!("it has {}, which no commit holds", pluralize(ignored, "ignored file")))
-                }
+            let ignored = saved.ignored;
+            saved.keep = match (ignored.is_empty(), keys) {
+                (true, 0) => has_others.then(|| "it has another repository".to_owned()),
+                (true, _) => Some(format!("it has {}", pluralize(keys, "file that looks like a key"))),
+                (false, _) => Some(format!("it has {}, which no commit holds", ignored.words())),
             };
             saved.carries = !is_rollback;
         }
         Ok(saved)
     }
 
-    /// Puts aside a new worktree that a killed process did not complete. It goes if all in it is saved.
-    fn put_half_made_aside(&self, held: &Held, new: &[Workplace]) -> Result<Option<String>, String> {
+    /// Puts aside the worktree of a killed change, in which somebody may have worked since. It goes if all in it is saved.
+    /// Another process that was killed may have put it aside already.
+    fn put_half_made_aside(&self, held: &Held, place: &Workplace) -> Result<Option<String>, String> {
+        let words = |error: &dyn std::error::Error| error_chain(error);
         let (path, generation) = (&held.context.worktree_path, held.context.generation);
         let Some(pending) = &held.context.pending else { return Ok(None) };
-        let renamed = left(path, "kept", generation);
-        std::fs::rename(path, &renamed).map_err(|error| error_chain(&error))?;
-        for place in new {
-            rename_in_submodules(&place.git_dir, path, &renamed);
-        }
-        let is_filled = new.iter().any(|place| place.git_dir.join("index").exists());
-        let (keep, rescue) = if is_filled {
-            let saved = self.save_renamed(held, &renamed, pending.to()).map_err(|refusal| refusal.message)?;
-            (saved.keep, saved.restore.rescue)
+        let is_its = |at: &PathBuf| Workplace { path: at.clone(), ..place.clone() }.names_its_registration();
+        let is_unnamed = path.is_dir() && path.join(".git").symlink_metadata().is_err();
+        let renamed = if is_its(path) || is_unnamed {
+            let renamed = left(path, "kept", generation);
+            std::fs::rename(path, &renamed).map_err(|error| words(&error))?;
+            reach(Point::HalfMadeAside);
+            Some(renamed)
         } else {
-            ((!is_bare(&renamed)).then(|| "nothing of it is saved".to_owned()), None)
+            leftovers(path, ".kept-").into_iter().find(is_its)
         };
-        if let Some(why) = keep {
+        let Some(renamed) = renamed else {
+            self.repo.forget_worktree(place).map_err(|error| words(&error))?;
+            return Ok(None);
+        };
+        rename_in_submodules(&place.git_dir, path, &renamed);
+        let saved = self.save_renamed(held, &renamed, pending.to()).map_err(|refusal| refusal.message)?;
+        let now = Workplace { path: renamed.clone(), ..place.clone() };
+        if let Some(why) = saved.keep {
+            let left = self.repo.leave_workspace(&now, &held.context.mark(), pending.to(), &why);
+            left.map_err(|error| words(&error))?;
             return Ok(Some(format!(
                 "a worktree that was not complete stays at {}: {why}",
                 renamed.display()
             )));
         }
         let gone = left(path, "gone", generation);
-        std::fs::rename(&renamed, &gone).map_err(|error| error_chain(&error))?;
+        std::fs::rename(&renamed, &gone).map_err(|error| words(&error))?;
+        self.repo.forget_worktree(place).map_err(|error| words(&error))?;
         self.discard(&gone);
+        let rescue = saved.restore.rescue;
         Ok(rescue.map(|name| format!("what was in a worktree that was not complete is saved: {name}")))
+    }
+
+    /// Puts aside a directory in the place of the worktree that git does not list.
+    fn put_unlisted_aside(&self, held: &Held) -> Result<Option<String>, String> {
+        let (path, generation) = (&held.context.worktree_path, held.context.generation);
+        let is_empty = is_bare(path);
+        let renamed = left(path, if is_empty { "gone" } else { "kept" }, generation);
+        std::fs::rename(path, &renamed).map_err(|error| error_chain(&error))?;
+        if is_empty {
+            self.discard(&renamed);
+            return Ok(None);
+        }
+        Ok(Some(format!(
+            "what was at {} stays at {}: git does not list it",
+            path.display(),
+            renamed.display()
+        )))
     }
 
     /// Moves the branch to where it is due. If somebody moved it meanwhile, that is saved first.
@@ -506,15 +556,4 @@ fn is_bare(directory: &Path) -> bool {
     directory.symlink_metadata().is_ok_and(|found| found.is_dir())
         && std::fs::read_dir(directory)
             .is_ok_and(|entries| entries.flatten().all(|entry| entry.file_name() == ".git"))
-}
-
-/// A free name beside a worktree: `NAME.kept-1` for what stays, `NAME.gone-1` for what is being removed.
-pub(super) fn left(path: &Path, word: &str, generation: u32) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let numbered = |number: u32| {
-        let more = if number > 1 { format!("-{number}") } else { String::new() };
-        path.with_file_name(format!("{name}.{word}-{generation}{more}"))
-    };
-    let free = (1..u32::MAX).map(numbered).find(|path| path.symlink_metadata().is_err());
-    free.unwrap_or_else(|| numbered(u32::MAX))
 }

@@ -411,9 +411,9 @@ pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
     }
 }
 
-/// The marks of directories that a rollback leaves beside a worktree: `NAME.kept-1`, or `NAME.gone-1` while it is being
-/// removed. A second one of a worktree is `NAME.kept-1-2`.
-const LEFT: [&str; 2] = [".kept-", ".gone-"];
+/// The marks of directories that a rollback leaves beside a worktree: `NAME.kept-1`, `NAME.gone-1` while it is being
+/// removed, or `NAME.new-1` while it is being made. A second one of a worktree is `NAME.kept-1-2`.
+const LEFT: [&str; 3] = [".kept-", ".gone-", ".new-"];
 
 /// Whether this follows a worktree's name in the name of a directory that a rollback leaves beside it.
 pub(super) fn is_left(end: &str) -> bool {
@@ -526,6 +526,7 @@ mod tests {
             "a.",
             "a.kept-1",
             "a.gone-2",
+            "a.new-1",
             "a.gone-1.gone-x",
             "a.kept-1x",
             "a.gone-x.kept-1",
@@ -538,7 +539,7 @@ mod tests {
     /// CONTRACT 15.7
     #[test]
     fn names_of_leftovers() {
-        for end in [".kept-1", ".gone-12", ".gone-1-2", ".kept-10-23"] {
+        for end in [".kept-1", ".gone-12", ".gone-1-2", ".kept-10-23", ".new-2"] {
             assert!(is_left(end), "{end}");
         }
         for end in [

@@ -24,6 +24,7 @@ use crate::runner::landing::salvage::{Disposal, Fate, Work, dispose};
 use crate::words::{no_commit, shell_quote};
 
 use super::Workspaces;
+use super::aside::clear_drafts;
 use super::context::{Context, FILE, SHORTEST_SLUG, State, VERSION, check_name};
 use super::heard::{recorded, unheard_words};
 use super::refusal::{Refusal, Why};
@@ -177,14 +178,8 @@ impl Workspaces<'_> {
     fn complete(&self, mut held: Held, ledger: Option<(&Place, &mut Hear<'_>)>) -> Result<Created, Refusal> {
         reach(Point::WorkspaceBranched);
         let made = self
-            .repo
-            .add_workspace(
-                &held.context.worktree_path,
-                &held.context.mark(),
-                AttemptId::random(),
-                held.context.head(),
-            )
-            .map_err(|error| Refusal::because("make its worktree", &error))
+            .made_in_place(&held.context, held.context.head(), None)
+            .map_err(|why| Refusal::new(Why::Setup, format!("could not make its worktree: {why}")))
             .and_then(|worktree| self.make_ready(&held, &worktree));
         let warnings = match made {
             Ok(warnings) => warnings,
@@ -418,6 +413,7 @@ impl Workspaces<'_> {
         let because = |error: &dyn std::error::Error| Refusal::because("undo it", error);
         let worktree =
             self.repo.hold_workspace(&path, &held.context.mark()).map_err(|error| because(&error))?;
+        clear_drafts(&path).map_err(|error| because(&error))?;
         if let Some(worktree) = worktree {
             // Without an index git has not filled it, so there is nothing of anybody in it.
             let is_filled = worktree.git_dir.join("index").exists();

@@ -24,7 +24,8 @@ use crate::model::workspace::{Workspace, WorkspaceStatus};
 use crate::words::error_chain;
 
 use super::Workspaces;
-use super::change::{Aim, left};
+use super::aside::left;
+use super::change::Aim;
 use super::context::{Context, Pending, State};
 use super::create::Created;
 use super::heard::{generations, same};

@@ -1,7 +1,7 @@
-//! Files that the new worktree takes from one that is made anew without being rolled back: ignored files, so that build
-//! caches stay warm (CONTRACT 15.6), and keys, which no snapshot takes (CONTRACT 15.16).
+//! Files that the new worktree takes from one that is made anew without being rolled back: ignored files and ignored
+//! repositories, so that build caches stay warm (CONTRACT 15.6), and keys, which no snapshot takes (CONTRACT 15.16).
 //!
-//! Invariant: a file is renamed, never copied over another one, and an ignored one only if the new worktree ignores it,
+//! Invariant: a file or a repository is renamed, never copied over another one, and an ignored one only if the new worktree ignores it,
 //! too. Whatever cannot be renamed stays in the old directory, which is registered and named.
 
 use std::collections::BTreeSet;
@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 
 use crate::crashpoint::{Point, reach};
+use crate::git::contents::ignored::Ignored;
 use crate::git::worktrees::held::Worktree;
 use crate::runner::attempt::include::{leads_elsewhere, make_way};
 use crate::words::error_chain;
@@ -34,11 +35,19 @@ impl Workspaces<'_> {
         let keys = keys.map_err(|error| words(&error))?;
         let held = self.repo.hold_kept(&kept, &held.context.branch()).map_err(|error| words(&error))?;
         let Some(from) = held else { return Ok(false) };
-        let (files, has_repositories) = self.repo.ignored_files(&from).map_err(|error| words(&error))?;
-        let fits = |path: &&PathBuf| !leads_elsewhere(&new.path, path);
+        let Ignored { files, repositories } = self.repo.ignored(&from).map_err(|error| words(&error))?;
+        let links = self.repo.links_of(new).map_err(|error| words(&error))?;
+        // A submodule of the new worktree may be another commit of it, or not be there.
+        let fits = |path: &&PathBuf| {
+            !leads_elsewhere(&new.path, path) && !links.iter().any(|(link, _)| path.starts_with(link))
+        };
         let fit: BTreeSet<PathBuf> = files.iter().filter(fits).cloned().collect();
         let mut fit = self.repo.ignored_in(new, &fit).map_err(|error| words(&error))?;
         fit.extend(keys.iter().filter(fits).cloned());
+        // Git is asked for a file in each: where it is due, there is no directory yet.
+        let inside = repositories.iter().filter(fits).map(|path| path.join(".git")).collect();
+        let inside = self.repo.ignored_in(new, &inside).map_err(|error| words(&error))?;
+        fit.extend(inside.iter().filter_map(|path| path.parent()).map(Path::to_owned));
         let mut moved = 0;
         for path in &fit {
             let renamed = make_way(&new.path, path, &mut BTreeSet::new()).map_err(|error| words(&error));
@@ -52,7 +61,10 @@ impl Workspaces<'_> {
                 Err(error) => tracing::debug!(path = %source.display(), %error, "left in place"),
             }
         }
-        if moved < files.len() + keys.len() || has_repositories {
+        // Git takes a damaged repository for a directory with files.
+        if moved < files.len() + repositories.len() + keys.len()
+            || self.repo.has_repositories(&from).map_err(|error| words(&error))?
+        {
             return Ok(false);
         }
         reach(Point::IgnoredCarried);

@@ -13,10 +13,10 @@ use crate::runner::clean::{Age, CleanOptions, Item, Kind};
 use crate::words::{error_chain, shell_quote};
 
 use super::Workspaces;
+use super::aside::leftovers;
 use super::condition::Flaw;
 use super::context::Context;
 use super::refusal::Refusal;
-use super::remove::leftovers;
 
 impl Workspaces<'_> {
     /// Lists what workspaces left behind, and removes what `wanted` says. Old worktrees that git lists are

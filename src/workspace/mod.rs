@@ -24,6 +24,7 @@
 //! | `rollback` | puts branch and worktree back to the base, and takes that back |
 //! | `heard` | what the ledger of a run hears about its workspaces |
 //! | `published` | what is recorded while a workspace is published |
+//! | `aside` | the names of directories beside a worktree that is made anew |
 //! | `remove` | removes a workspace, after all of it was saved |
 //! | `condition` | what is wrong with workspaces, for `doctor` |
 //! | `leftovers` | what they left behind, for `clean` |
@@ -47,6 +48,7 @@
 //! | `steps` | what the steps of a run do with its workspace |
 //! | `ready` | ignored files and `aynig.setup` in a new worktree |
 
+mod aside;
 mod beside;
 mod change;
 mod condition;

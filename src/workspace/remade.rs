@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::git::contents::ignored::IgnoredUse;
+
 use super::context::Context;
 
 /// The worktree that was made.
@@ -13,8 +15,8 @@ pub struct Remade {
     pub rescue: Option<String>,
     /// The old directory and why it stays.
     pub kept: Option<(PathBuf, String)>,
-    /// Ignored files that were not saved: their number and size in bytes.
-    pub ignored: (usize, u64),
+    /// What git ignored, which was not saved.
+    pub ignored: IgnoredUse,
     /// What the user should know besides.
     pub warnings: Vec<String>,
 }

@@ -14,14 +14,17 @@ use crate::contract::layout::archive_ref;
 use crate::crashpoint::{Point, reach};
 use crate::fsutil;
 use crate::git::Swap;
+use crate::git::contents::ignored::IgnoredUse;
+use crate::git::worktrees::held::Worktree;
 use crate::ledger::Tip;
 use crate::model::run::RunKind;
 use crate::supervise::{process_words, settled_workers};
-use crate::words::{error_chain, pluralize, shell_quote, shows_rescued};
+use crate::words::{error_chain, shell_quote, shows_rescued};
 
 use super::Workspaces;
-use super::change::{absent, left};
-use super::context::{Context, Pending, State, is_numbered};
+use super::aside::{left, leftovers};
+use super::change::absent;
+use super::context::{Context, Pending, State};
 use super::heard::unheard_words;
 use super::refusal::{Refusal, Why};
 use super::store::Held;
@@ -40,8 +43,8 @@ pub struct Removal {
     pub commits: usize,
     /// Whether there is work that is not committed on the branch.
     pub unsaved: bool,
-    /// Ignored files, which are not saved: their number and size in bytes.
-    pub ignored: (usize, u64),
+    /// What git ignores, which is not saved.
+    pub ignored: IgnoredUse,
     /// The ref that has the branch now; `None` in a preview.
     pub archive: Option<String>,
     /// The ref that what was not committed is saved under.
@@ -117,7 +120,7 @@ impl Workspaces<'_> {
         // What is no directory was renamed, and a directory that a process came into meanwhile.
         let kept = leftovers(&held.context.worktree_path, ".kept-");
         if kept.len() > removal.kept.len() {
-            removal.ignored = (0, 0);
+            removal.ignored = IgnoredUse::default();
         }
         removal.kept = kept;
         removal.context = held.context;
@@ -170,8 +173,8 @@ impl Workspaces<'_> {
             !self.repo.is_clean(worktree).unwrap_or(false)
                 || !self.repo.checked_out(worktree).is_some_and(on_branch)
         });
-        let ignored = worktree.as_ref().and_then(|worktree| self.repo.ignored_use(worktree).ok());
-        let ignored = ignored.map(|(files, bytes)| (files.len(), bytes));
+        let used = |worktree: &Worktree| Some(self.repo.ignored(worktree).ok()?.used(&worktree.path));
+        let ignored = worktree.as_ref().and_then(used);
         let mut removed = leftovers(path, ".gone-");
         removed.extend(is_directory(path).then(|| path.clone()));
         Ok(Removal {
@@ -294,25 +297,11 @@ impl Workspaces<'_> {
 }
 
 impl Removal {
-    /// Describes the ignored files, which are not saved.
+    /// Describes what git ignores, which is not saved.
     pub fn losses(&self) -> Option<String> {
-        let (count, bytes) = self.ignored;
-        (count > 0).then(|| format!("{} ({bytes} bytes)", pluralize(count, "ignored file")))
+        let ignored = self.ignored;
+        (!ignored.is_empty()).then(|| format!("{} ({} bytes)", ignored.words(), ignored.bytes))
     }
-}
-
-/// The directories that rollbacks left beside a worktree, whose names have this mark.
-pub(super) fn leftovers(path: &Path, mark: &str) -> Vec<PathBuf> {
-    let begin = format!("{}{mark}", path.file_name().unwrap_or_default().to_string_lossy());
-    let beside = path.parent().and_then(|above| std::fs::read_dir(above).ok());
-    let names = beside.into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_its = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.strip_prefix(&begin).is_some_and(is_numbered)
-    };
-    let mut found: Vec<PathBuf> = names.filter(is_its).collect();
-    found.sort();
-    found
 }
 
 /// Whether it is a directory itself, and not a link to one.

@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::contract::ids::CommitId;
 use crate::fsutil;
 use crate::git::Repo;
+use crate::git::contents::ignored::Ignored;
 use crate::ledger::Ledger;
 use crate::ledger::history::operations;
 use crate::model::event::Body;
@@ -12,12 +13,12 @@ use crate::model::ids::RunId;
 use crate::supervise::detach;
 
 use super::Workspaces;
+use super::aside::leftovers;
 use super::change::Aim;
 use super::context::{Context, Restore, State, is_numbered};
 use super::elsewhere::Asked;
 use super::refusal::{Refusal, Why};
 use super::remade::{Finished, Remade};
-use super::remove::leftovers;
 use super::store::Held;
 
 /// The internal call that removes a directory.
@@ -225,7 +226,7 @@ impl Workspaces<'_> {
         self.repo.branch_head(&mark.branch).is_ok_and(|head| head == Some(base))
             && worktree.branch().as_ref() == Some(&mark.branch)
             && worktree.names_its_registration()
-            && self.repo.ignored_use(&worktree).is_ok_and(|(files, _)| files.is_empty())
+            && self.repo.ignored(&worktree).is_ok_and(|ignored| ignored == Ignored::default())
             && self.repo.is_clean(&worktree).unwrap_or(false)
     }
 

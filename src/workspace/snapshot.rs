@@ -12,6 +12,7 @@ use crate::contract::ids::{BranchName, CommitId};
 use crate::contract::squash::SNAPSHOT;
 use crate::crashpoint::{Point, reach};
 use crate::git::Swap;
+use crate::git::contents::ignored::IgnoredUse;
 use crate::git::contents::rescue::{RescueError, Situation};
 use crate::git::contents::snapshot::Inside;
 use crate::git::objects::commits::{Authored, NewCommit};
@@ -53,8 +54,8 @@ pub struct Snapshot {
     pub rescue: Option<String>,
     /// An old directory that stays, and why.
     pub kept: Option<(PathBuf, String)>,
-    /// Ignored files that stay there: their number and size in bytes.
-    pub ignored: (usize, u64),
+    /// What git ignores that stays there.
+    pub ignored: IgnoredUse,
     /// What was changed outside of the workspace since the last one.
     pub changes: Vec<Change>,
     /// Files that look like keys, and are left out.
@@ -120,7 +121,7 @@ impl Snapshot {
             mended: held.mended.clone(),
             rescue: None,
             kept: None,
-            ignored: (0, 0),
+            ignored: IgnoredUse::default(),
             changes: Vec::new(),
             withheld: Vec::new(),
             hidden: Vec::new(),
@@ -323,7 +324,7 @@ impl Workspaces<'_> {
             .as_ref()
             .map_or_else(String::new, |name| format!("; what was there is saved: `{}`", shows_rescued(name)));
         done.mended.push(format!("{was}; it was made anew at {}{saved}", tip.short()));
-        done.ignored = remade.kept.as_ref().map_or((0, 0), |_| remade.ignored);
+        done.ignored = remade.kept.as_ref().map_or_else(IgnoredUse::default, |_| remade.ignored);
         (done.rescue, done.kept) = (rescue, remade.kept);
         done.context = held.context.clone();
         Ok(())

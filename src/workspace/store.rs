@@ -3,7 +3,6 @@
 //! Invariant: a context is changed only while the lock beside it is held, and read again after the
 //! lock was taken. It is replaced as a whole.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
@@ -14,6 +13,7 @@ use bstr::ByteSlice;
 
 use crate::contract::layout::WORKSPACES;
 use crate::fsutil::{self, DirLock, FileLock, process_with};
+use crate::git::contents::ignored::{Ignored, IgnoredUse};
 use crate::git::contents::snapshot::Inside;
 
 use super::Workspaces;
@@ -63,10 +63,10 @@ pub struct Fault {
 pub(super) struct Seen {
     /// Files and index.
     pub(super) inside: Inside,
-    /// Ignored files.
-    pub(super) ignored: BTreeSet<PathBuf>,
-    /// Their size.
-    pub(super) bytes: u64,
+    /// What git ignores.
+    pub(super) ignored: Ignored,
+    /// Its number and size.
+    pub(super) used: IgnoredUse,
 }
 
 /// A workspace that this process has locked.

@@ -120,6 +120,7 @@ fn cases(point: Point) -> Vec<Case> {
         | Point::HeadLogged
         | Point::SnapshotMoved
         | Point::RollbackNoted
+        | Point::HalfMadeAside
         | Point::RollbackAside => vec![],
         Point::RollbackUnregistered | Point::RollbackMoved | Point::RollbackAdded => vec![],
         Point::IgnoredMoved | Point::IgnoredCarried => vec![],

@@ -46,6 +46,7 @@ struct Removed {
     archive_ref: Option<String>,
     rescue_ref: Option<String>,
     ignored_files: usize,
+    ignored_repositories: usize,
     ignored_bytes: u64,
     removed_paths: Vec<String>,
     kept_paths: Vec<String>,
@@ -63,6 +64,7 @@ struct Done {
     kept_path: Option<String>,
     reason: Option<String>,
     ignored_files: usize,
+    ignored_repositories: usize,
     ignored_bytes: u64,
     violations: Vec<Changed>,
     changes: Vec<Changed>,
@@ -278,8 +280,9 @@ impl Done {
             rescue_ref: rescue,
             kept_path,
             reason,
-            ignored_files: ignored.0,
-            ignored_bytes: ignored.1,
+            ignored_files: ignored.files,
+            ignored_repositories: ignored.repositories,
+            ignored_bytes: ignored.bytes,
             violations: view(violations),
             changes: view(changes),
             withheld: withheld.iter().map(|one| one.path.to_string()).collect(),
@@ -288,11 +291,18 @@ impl Done {
     }
 
     fn of_rollback(remade: Option<Remade>) -> Self {
-        let changed = remade.is_some();
-        let (rescue_ref, kept, (ignored_files, ignored_bytes)) =
-            remade.map_or((None, None, (0, 0)), |remade| (remade.rescue, remade.kept, remade.ignored));
+        let Some(Remade { rescue, kept, ignored, .. }) = remade else { return Self::default() };
         let (kept_path, reason) = split(kept);
-        Self { changed, rescue_ref, kept_path, reason, ignored_files, ignored_bytes, ..Self::default() }
+        Self {
+            changed: true,
+            rescue_ref: rescue,
+            kept_path,
+            reason,
+            ignored_files: ignored.files,
+            ignored_repositories: ignored.repositories,
+            ignored_bytes: ignored.bytes,
+            ..Self::default()
+        }
     }
 }
 
@@ -314,8 +324,9 @@ impl Removed {
             unsaved: removal.unsaved,
             archive_ref: removal.archive.clone(),
             rescue_ref: removal.rescue.clone(),
-            ignored_files: removal.ignored.0,
-            ignored_bytes: removal.ignored.1,
+            ignored_files: removal.ignored.files,
+            ignored_repositories: removal.ignored.repositories,
+            ignored_bytes: removal.ignored.bytes,
             removed_paths: texts(&removal.removed),
             kept_paths: texts(&removal.kept),
         }
@@ -449,11 +460,10 @@ pub(crate) fn rolled_back(context: &Context, remade: Option<&Remade>, undo: &str
         let shows = format!("git log -p --first-parent {head}..{}", shell_quote(rescue));
         ui::narrate(&ui::sanitize(&format!("what was there is saved: {shows}")));
     }
-    let (count, bytes) = remade.ignored;
-    if count > 0 {
-        let files = pluralize(count, "ignored file");
+    let ignored = remade.ignored;
+    if !ignored.is_empty() {
         let hint = "with `aynig.rollbackKeepIgnored` the old directory stays for them";
-        ui::narrate(&format!("not saved: {files} ({bytes} bytes); {hint}"));
+        ui::narrate(&format!("not saved: {} ({} bytes); {hint}", ignored.words(), ignored.bytes));
     }
     kept_words(remade.kept.as_ref());
     let here = std::env::current_dir().unwrap_or_default();
@@ -463,7 +473,7 @@ pub(crate) fn rolled_back(context: &Context, remade: Option<&Remade>, undo: &str
             "this shell is in the old worktree: `cd \"$(aynig workspace path {handle})\"` leaves it"
         ));
     }
-    let but = if count > 0 { ", but for ignored files" } else { "" };
+    let but = if ignored.is_empty() { "" } else { ", but for ignored files" };
     let words = match remade.context.unsaved() {
         None => format!("`{undo}` takes it back{but}"),
         Some(path) => {

@@ -30,8 +30,32 @@ impl Repo {
             return Ok(Vec::new());
         }
         let links = self.links_of(worktree)?.into_iter().map(|(path, _)| path).collect();
-        hidden(&worktree.path, &links, &|| worktree.git(["check-ignore"]))
+        let mut found = hidden(&worktree.path, &links, &|| worktree.git(["check-ignore"]))?;
+        found.extend(unapplied(&worktree.git_dir).map(str::to_owned));
+        Ok(found)
     }
+
+    /// The ignored files in the directories of submodules that are not there.
+    pub(super) fn ignored_strays(&self, worktree: &Worktree) -> Result<BTreeSet<PathBuf>, ProcessError> {
+        let links: BTreeSet<PathBuf> = self.links_of(worktree)?.into_iter().map(|(path, _)| path).collect();
+        if links.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let strays = look(&worktree.path, &links).strays;
+        ignored_of(&|| worktree.git(["check-ignore", "--no-index"]), &strays)
+    }
+
+    /// Whether other repositories are in a worktree, ignored ones included.
+    pub(crate) fn has_repositories(&self, worktree: &Worktree) -> Result<bool, ProcessError> {
+        let links = self.links_of(worktree)?.into_iter().map(|(path, _)| path).collect();
+        Ok(!look(&worktree.path, &links).repositories.is_empty())
+    }
+}
+
+/// The patches that a `git am` in progress keeps in a private git directory, in words. No commit has them.
+pub(super) fn unapplied(git_dir: &Path) -> Option<&'static str> {
+    let is_begun = git_dir.join("rebase-apply/applying").symlink_metadata().is_ok();
+    is_begun.then_some("patches of `git am` that are not applied")
 }
 
 /// The hidden contents of the worktree at `top`, which has these submodules.

@@ -1,20 +1,85 @@
-//! Files that git ignores in the main checkout and that a list in gitignore syntax selects
-//! (CONTRACT 9.16).
+//! What git ignores in a checkout: files of the main checkout that a list in gitignore syntax selects (CONTRACT 9.16), and
+//! what goes with a worktree (CONTRACT 15.7).
 //!
-//! Invariant: git itself interprets the patterns and decides what is ignored. Tracked files,
-//! untracked files that are not ignored, and files in nested repositories are never included.
+//! Invariant: git itself interprets the patterns and decides what is ignored. Tracked files and untracked files that are
+//! not ignored are never included, nor are the files of a nested repository one by one.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use tempfile::TempDir;
+
 use crate::contract::ids::CommitId;
+use crate::fsutil::disk_use;
 use crate::git::objects::extract::ExtractError;
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::repo::open::Repo;
 use crate::git::worktrees::held::Worktree;
 use crate::git::worktrees::registration::Checkout;
+use crate::words::pluralize;
+
+/// The call of git for all that it ignores.
+const LISTED: [&str; 5] = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard"];
+
+/// What git ignores in a worktree. The paths are relative to its top.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Ignored {
+    /// Files.
+    pub(crate) files: BTreeSet<PathBuf>,
+    /// The directories of other repositories.
+    pub(crate) repositories: BTreeSet<PathBuf>,
+}
+
+/// The number and the size of what git ignores in a worktree.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct IgnoredUse {
+    /// The number of files outside of other repositories.
+    pub files: usize,
+    /// The number of other repositories.
+    pub repositories: usize,
+    /// The size of the files, and the disk use of the repositories, in bytes.
+    pub bytes: u64,
+}
+
+impl Ignored {
+    /// Adds the output of `git ls-files -z` in the directory `below`.
+    fn add(&mut self, below: &Path, listed: &[u8]) {
+        for path in entries(listed) {
+            match path.strip_suffix(b"/") {
+                Some(path) => self.repositories.insert(below.join(OsStr::from_bytes(path))),
+                None => self.files.insert(below.join(OsStr::from_bytes(path))),
+            };
+        }
+    }
+
+    /// Its number and size in the worktree at `top`.
+    pub(crate) fn used(&self, top: &Path) -> IgnoredUse {
+        let size = |path: &PathBuf| top.join(path).symlink_metadata().map_or(0, |found| found.len());
+        let repositories = self.repositories.iter().map(|path| disk_use(&top.join(path)));
+        let bytes = self.files.iter().map(size).chain(repositories).sum();
+        IgnoredUse { files: self.files.len(), repositories: self.repositories.len(), bytes }
+    }
+}
+
+impl IgnoredUse {
+    /// Whether git ignores nothing there.
+    pub fn is_empty(self) -> bool {
+        self.files == 0 && self.repositories == 0
+    }
+
+    /// What there is, in words: `2 ignored files and 1 ignored repository`.
+    pub fn words(self) -> String {
+        let files = (self.files > 0).then(|| pluralize(self.files, "ignored file"));
+        let repositories = match self.repositories {
+            0 => None,
+            1 => Some("1 ignored repository".to_owned()),
+            many => Some(format!("{many} ignored repositories")),
+        };
+        files.into_iter().chain(repositories).collect::<Vec<_>>().join(" and ")
+    }
+}
 
 impl Repo {
     /// The files of `checkout` that git ignores and that match the patterns in the file `list`,
@@ -37,48 +102,39 @@ impl Repo {
         Ok(listed)
     }
 
-    /// The files that git ignores in a worktree, and their size in bytes.
-    pub(crate) fn ignored_use(&self, worktree: &Worktree) -> Result<(BTreeSet<PathBuf>, u64), ProcessError> {
-        let (ignored, _) = self.ignored_files(worktree)?;
-        let size =
-            |path: &PathBuf| worktree.path.join(path).symlink_metadata().map_or(0, |found| found.len());
-        let bytes = ignored.iter().map(size).sum();
-        Ok((ignored, bytes))
-    }
-
-    /// The files that git ignores in a worktree, and whether it ignores other repositories besides.
-    pub(crate) fn ignored_files(
-        &self,
-        worktree: &Worktree,
-    ) -> Result<(BTreeSet<PathBuf>, bool), ProcessError> {
-        let listed =
-            worktree.git(["ls-files", "-z", "--others", "--ignored", "--exclude-standard"]).run()?.stdout;
-        let has_others = listed.split(|byte| *byte == 0).any(|path| path.ends_with(b"/"));
-        Ok((paths(&listed), has_others))
+    /// What git ignores in a worktree, in its submodules, and in the directories of submodules that are not there.
+    pub(crate) fn ignored(&self, worktree: &Worktree) -> Result<Ignored, ProcessError> {
+        let mut found = Ignored::default();
+        found.add(Path::new(""), &worktree.git(LISTED).run()?.stdout);
+        found.files.extend(self.ignored_strays(worktree)?);
+        for below in self.submodules_there(worktree)? {
+            found.add(&below, &Git::new(&worktree.path.join(&below)).args(LISTED).run()?.stdout);
+        }
+        Ok(found)
     }
 
     /// The number of files and other repositories that git ignores in a worktree, but that neither the `.gitignore`
-    /// files of `commit` nor settings of the user or the system ignore. Whatever works in a worktree can write to the
-    /// repository's own lists, so they do not count.
+    /// files of `commit`, or of its submodules, nor settings of the user or the system ignore. Whatever works in a
+    /// worktree can write to the repository's own lists, so they do not count.
     pub(crate) fn ignored_beyond(
         &self,
         worktree: &Worktree,
         commit: CommitId,
     ) -> Result<usize, ExtractError> {
-        let listed =
-            worktree.git(["ls-files", "-z", "--others", "--ignored", "--exclude-standard"]).run()?.stdout;
-        let asked = || listed.split(|byte| *byte == 0).filter(|path| !path.is_empty());
-        if asked().next().is_none() {
-            return Ok(0);
+        let mut beyond = 0;
+        for below in self.submodules_there(worktree)? {
+            beyond += beyond_in(&worktree.path.join(below))?;
         }
-        let failed = |source| ExtractError::Write { path: "a directory of its own".to_owned(), source };
-        let room = tempfile::tempdir().map_err(failed)?;
-        Git::new(room.path()).args(["init", "--quiet", "--template="]).run()?;
+        let listed = worktree.git(LISTED).run()?.stdout;
+        let strays = self.ignored_strays(worktree)?;
+        let mut asked = entries(&listed);
+        asked.extend(strays.iter().map(|path| path.as_os_str().as_bytes()));
+        if asked.is_empty() {
+            return Ok(beyond);
+        }
+        let room = empty_repository()?;
         self.extract_named(commit, ".gitignore", room.path())?;
-        let input: Vec<u8> = asked().flat_map(|path| [b"./", path, b"\0"].concat()).collect();
-        let answer = Git::new(room.path()).args(["check-ignore", "--no-index", "-z", "--stdin"]);
-        let answer = answer.stdin(input).run_unchecked()?.stdout;
-        Ok(asked().count().saturating_sub(answer.iter().filter(|byte| **byte == 0).count()))
+        Ok(beyond + asked.len().saturating_sub(number_ignored(room.path(), &asked)?))
     }
 
     /// Returns those of `asked` that git ignores in a worktree. A path must not lead through a
@@ -100,13 +156,7 @@ pub(super) fn ignored_of(
     if asked.is_empty() {
         return Ok(BTreeSet::new());
     }
-    let mut input = Vec::new();
-    for path in asked {
-        // Prevents a name that begins with `:` from being read as pathspec magic.
-        input.extend_from_slice(b"./");
-        input.extend_from_slice(path.as_os_str().as_bytes());
-        input.push(0);
-    }
+    let input = input_of(&asked.iter().map(|path| path.as_os_str().as_bytes()).collect::<Vec<_>>());
     let call = || check_ignore().args(["-z", "--stdin"]).stdin(input.clone());
     let output = call().run_unchecked()?;
     match output.status.code() {
@@ -117,12 +167,59 @@ pub(super) fn ignored_of(
     }
 }
 
+/// The number of files and other repositories that git ignores in the submodule in `directory`, but that neither the
+/// `.gitignore` files of its commit nor settings of the user or the system ignore. Nothing else in it is changed.
+fn beyond_in(directory: &Path) -> Result<usize, ExtractError> {
+    let git = || Git::new(directory);
+    let listed = git().args(LISTED).run()?.stdout;
+    let mut asked = entries(&listed);
+    if asked.is_empty() {
+        return Ok(0);
+    }
+    let tracked = paths(&git().args(["ls-files", "-z", "--", ":(glob)**/.gitignore"]).run()?.stdout);
+    let answer = git().args(["check-ignore", "--verbose", "-z", "--stdin"]).stdin(input_of(&asked));
+    let answer = answer.run_unchecked()?.stdout;
+    // "<source> NUL <line> NUL <pattern> NUL <path> NUL"
+    let fields: Vec<&[u8]> = answer.split(|byte| *byte == 0).collect();
+    let is_of_commit = |source: &[u8]| tracked.contains(Path::new(OsStr::from_bytes(source)));
+    let by_commit = fields.chunks_exact(4).filter(|chunk| is_of_commit(chunk[0]));
+    let by_commit: BTreeSet<&[u8]> =
+        by_commit.map(|chunk| chunk[3].strip_prefix(b"./").unwrap_or(chunk[3])).collect();
+    asked.retain(|path| !by_commit.contains(path));
+    Ok(asked.len().saturating_sub(number_ignored(empty_repository()?.path(), &asked)?))
+}
+
+/// A repository without anything in it, which only settings of the user and the system apply to.
+fn empty_repository() -> Result<TempDir, ExtractError> {
+    let failed = |source| ExtractError::Write { path: "a directory of its own".to_owned(), source };
+    let room = tempfile::tempdir().map_err(failed)?;
+    Git::new(room.path()).args(["init", "--quiet", "--template="]).run()?;
+    Ok(room)
+}
+
+/// The number of those of `asked` that git ignores in the repository `room`.
+fn number_ignored(room: &Path, asked: &[&[u8]]) -> Result<usize, ProcessError> {
+    let answer = Git::new(room).args(["check-ignore", "--no-index", "-z", "--stdin"]).stdin(input_of(asked));
+    Ok(entries(&answer.run_unchecked()?.stdout).len())
+}
+
+/// The paths as input for `git check-ignore -z --stdin`.
+fn input_of(asked: &[&[u8]]) -> Vec<u8> {
+    // Prevents a name that begins with `:` from being read as pathspec magic.
+    asked.iter().flat_map(|path| [b"./", *path, b"\0"].concat()).collect()
+}
+
+/// The paths in output with `-z`.
+fn entries(answer: &[u8]) -> Vec<&[u8]> {
+    answer.split(|byte| *byte == 0).filter(|path| !path.is_empty()).collect()
+}
+
 /// Parses paths from output with `-z`; leaves out directories, which are other repositories.
 fn paths(answer: &[u8]) -> BTreeSet<PathBuf> {
-    answer
-        .split(|byte| *byte == 0)
+    entries(answer)
+        .into_iter()
         .map(|path| path.strip_prefix(b"./").unwrap_or(path))
-        .filter(|path| !path.is_empty() && !path.ends_with(b"/"))
+        .filter(|path| !path.ends_with(b"/"))
         .map(|path| PathBuf::from(OsStr::from_bytes(path)))
         .collect()
 }

@@ -21,7 +21,7 @@ use crate::git::worktrees::held::Worktree;
 
 /// Files that name such commits, with a description (gitrepository-layout(5), git-rebase(1),
 /// git-merge(1)).
-const FILES: [(&str, &str); 8] = [
+pub(super) const FILES: [(&str, &str); 8] = [
     ("MERGE_HEAD", "what was being merged"),
     ("CHERRY_PICK_HEAD", "what was being picked"),
     ("REVERT_HEAD", "what was being reverted"),

@@ -16,7 +16,8 @@ use gix::objs::tree::EntryKind;
 use crate::contract::headlog;
 use crate::contract::ids::CommitId;
 use crate::fsutil;
-use crate::git::contents::hidden::hidden;
+use crate::git::contents::hidden::{hidden, unapplied};
+use crate::git::contents::in_progress::FILES;
 use crate::git::objects::commits::Stored;
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::refs::reflog;
@@ -33,16 +34,24 @@ impl Repo {
         if !worktree.path.is_dir() {
             return Ok(Vec::new());
         }
-        let mut found = Vec::new();
-        add_programmed(&worktree.path, self.links_of(worktree)?, &mut found);
+        let mut found = Looked::default();
+        found.add(&worktree.path, self.links_of(worktree)?);
         let shown = |(path, why): (PathBuf, String)| {
             format!("{}: {why}", path.strip_prefix(&worktree.path).unwrap_or(&path).display())
         };
-        Ok(found.into_iter().map(shown).collect())
+        Ok(found.programmed.into_iter().map(shown).collect())
+    }
+
+    /// The submodules that are there in a worktree, and theirs, without those that git must not look into.
+    pub(super) fn submodules_there(&self, worktree: &Worktree) -> Result<Vec<PathBuf>, ProcessError> {
+        let mut found = Looked::default();
+        found.add(&worktree.path, self.links_of(worktree)?);
+        let below = |path: PathBuf| path.strip_prefix(&worktree.path).map(Path::to_owned).unwrap_or(path);
+        Ok(found.safe.into_iter().map(below).collect())
     }
 
     /// The submodules in the index of a worktree.
-    pub(super) fn links_of(&self, worktree: &Worktree) -> Result<Vec<(PathBuf, CommitId)>, ProcessError> {
+    pub(crate) fn links_of(&self, worktree: &Worktree) -> Result<Vec<(PathBuf, CommitId)>, ProcessError> {
         let index = worktree.git_dir.join("index");
         Ok(match self.index_file(&index) {
             Some(index_file) => index_file.gitlinks(),
@@ -54,10 +63,8 @@ impl Repo {
 
     /// The submodules of a worktree whose contents exist nowhere else.
     pub(crate) fn unsaved_submodules(&self, worktree: &Worktree) -> Result<Vec<String>, ProcessError> {
-        let mut unsaved = Vec::new();
-        let modules = modules(&worktree.git_dir);
-        if modules.is_empty() && !worktree.path.is_dir() {
-            return Ok(unsaved);
+        if modules(&worktree.git_dir).is_empty() && !worktree.path.is_dir() {
+            return Ok(Vec::new());
         }
         let index_file = self.index_file(&worktree.git_dir.join("index"));
         let staged = match &index_file {
@@ -74,12 +81,23 @@ impl Repo {
             Some(made) => self.gitlinks_of(worktree, &made)?,
             None => Vec::new(),
         };
+        self.unsaved_in(worktree, staged, &fetched)
+    }
+
+    /// The same for a repository at `place` that has, or had, submodules at the paths in `links` and `fetched`. The
+    /// commits in `fetched` were not made here.
+    fn unsaved_in(
+        &self,
+        place: &Workplace,
+        links: Vec<(PathBuf, CommitId)>,
+        fetched: &[(PathBuf, CommitId)],
+    ) -> Result<Vec<String>, ProcessError> {
         let known = |path: &Path| fetched.iter().find(|(known, _)| known == path).map(|(_, commit)| *commit);
         let paths: BTreeSet<PathBuf> =
-            staged.into_iter().chain(fetched.clone()).map(|(path, _)| path).collect();
-        let mut seen = BTreeSet::new();
+            links.into_iter().chain(fetched.iter().cloned()).map(|(path, _)| path).collect();
+        let (mut unsaved, mut seen) = (Vec::new(), BTreeSet::new());
         for path in &paths {
-            let inside = worktree.path.join(path);
+            let inside = place.path.join(path);
             if !is_populated(&inside) {
                 continue;
             }
@@ -90,23 +108,15 @@ impl Repo {
         }
         // Git keeps a submodule's repository when its files go, by `git submodule deinit` or with
         // the whole worktree. Its name may be the path of another one.
-        for (name, repository) in modules {
-            if repository.canonicalize().is_ok_and(|repository| seen.contains(&repository)) {
-                continue;
-            }
-            let gone = repository.join("gone");
-            let git = || Git::inside(&gone, &repository);
-            let is_saved = commits_are_saved(git(), &repository, known(&name))?
-                && has_nothing_staged(git(), &repository)?;
-            if !is_saved {
+        for (name, repository) in modules(&place.git_dir) {
+            let is_seen = repository.canonicalize().is_ok_and(|repository| seen.contains(&repository));
+            if !is_seen && !left_is_saved(&repository, known(&name))? {
                 unsaved.push(name.to_string_lossy().into_owned());
             }
         }
         Ok(unsaved)
     }
-}
 
-impl Repo {
     /// The submodule commits of a commit of ours. What is not all here is fetched by git.
     fn gitlinks_of(
         &self,
@@ -121,20 +131,34 @@ impl Repo {
     }
 }
 
-/// Adds those of the submodules `links` in `top`, and of theirs, that git must not look into.
-fn add_programmed(top: &Path, links: Vec<(PathBuf, CommitId)>, found: &mut Vec<(PathBuf, String)>) {
-    for (path, _) in links {
-        let inside = top.join(path);
-        if !is_populated(&inside) {
-            continue;
-        }
-        match named_program(&inside).and_then(|named| match named {
-            Some(key) => Ok(Err(format!("its configuration sets {key}, and git would run that"))),
-            None => gitlinks(Git::new(&inside).args(["ls-files", "--stage", "-z"])).map(Ok),
-        }) {
-            Ok(Ok(links)) => add_programmed(&inside, links, found),
-            Ok(Err(why)) => found.push((inside, why)),
-            Err(error) => found.push((inside, error.to_string())),
+/// Submodules that are there.
+#[derive(Debug, Default)]
+struct Looked {
+    /// Git may look into them.
+    safe: Vec<PathBuf>,
+    /// Git must not look into them, for this reason.
+    programmed: Vec<(PathBuf, String)>,
+}
+
+impl Looked {
+    /// Adds the submodules `links` in `top`, and theirs.
+    fn add(&mut self, top: &Path, links: Vec<(PathBuf, CommitId)>) {
+        for (path, _) in links {
+            let inside = top.join(path);
+            if !is_populated(&inside) {
+                continue;
+            }
+            match named_program(&inside).and_then(|named| match named {
+                Some(key) => Ok(Err(format!("its configuration sets {key}, and git would run that"))),
+                None => gitlinks(Git::new(&inside).args(["ls-files", "--stage", "-z"])).map(Ok),
+            }) {
+                Ok(Ok(links)) => {
+                    self.add(&inside, links);
+                    self.safe.push(inside);
+                }
+                Ok(Err(why)) => self.programmed.push((inside, why)),
+                Err(error) => self.programmed.push((inside, error.to_string())),
+            }
         }
     }
 }
@@ -191,10 +215,10 @@ impl Repo {
         if !changes.stdout.is_empty() || overlooks_files(directory)? {
             return Ok(false);
         }
-        // A further worktree of it goes with its repository.
-        let has_worktrees =
-            std::fs::read_dir(git_dir.join("worktrees")).is_ok_and(|mut all| all.next().is_some());
-        if has_worktrees || !commits_are_saved(Git::new(directory), &git_dir, fetched)? {
+        if has_worktrees(&git_dir)
+            || unapplied(&git_dir).is_some()
+            || !commits_are_saved(Git::new(directory), &git_dir, fetched)?
+        {
             return Ok(false);
         }
         let head = Git::new(directory).args(["rev-parse", "--verify", "HEAD"]).run()?.stdout;
@@ -209,14 +233,32 @@ impl Repo {
         if !hidden(directory, &links, &|| Git::new(directory).args(["check-ignore"]))?.is_empty() {
             return Ok(false);
         }
-        for (path, commit) in head {
-            let inside = directory.join(path);
-            if is_populated(&inside) && !self.is_saved(&inside, Some(commit))? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        Ok(self.unsaved_in(&place, Vec::new(), &head)?.is_empty())
     }
+}
+
+/// Whether everything in the repository of a submodule that is not there exists elsewhere.
+fn left_is_saved(repository: &Path, fetched: Option<CommitId>) -> Result<bool, ProcessError> {
+    let gone = repository.join("gone");
+    let git = || Git::inside(&gone, repository);
+    if has_worktrees(repository)
+        || unapplied(repository).is_some()
+        || !commits_are_saved(git(), repository, fetched)?
+        || !has_nothing_staged(git(), repository)?
+    {
+        return Ok(false);
+    }
+    for (_, nested) in modules(repository) {
+        if !left_is_saved(&nested, None)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether a submodule has a further worktree, which goes with its repository.
+fn has_worktrees(git_dir: &Path) -> bool {
+    std::fs::read_dir(git_dir.join("worktrees")).is_ok_and(|mut all| all.next().is_some())
 }
 
 /// Whether a submodule has files that its index tells git not to compare.
@@ -247,6 +289,13 @@ fn commits_are_saved(git: Git, git_dir: &Path, fetched: Option<CommitId>) -> Res
     for commit in left {
         own = own.arg(commit.to_string());
     }
+    // What a merge or a rebase has put aside.
+    for (name, _) in FILES {
+        let named = reflog::read_if_there(&git_dir.join(name))?;
+        for id in named.split(|byte| byte.is_ascii_whitespace()).filter_map(CommitId::parse_hex) {
+            own = own.arg(id.to_string());
+        }
+    }
     own = own.args(["--not", "--remotes"]);
     if let Some(fetched) = fetched {
         own = own.arg(fetched.to_string());
@@ -257,8 +306,7 @@ fn commits_are_saved(git: Git, git_dir: &Path, fetched: Option<CommitId>) -> Res
     Ok(own.status.success() && own.stdout.is_empty())
 }
 
-/// The submodules' repositories in a registration, by name. A nested submodule is listed under its
-/// parent's name.
+/// The submodules' repositories in a private git directory, by name, without those of their submodules.
 fn modules(git_dir: &Path) -> Vec<(PathBuf, PathBuf)> {
     let top = git_dir.join("modules");
     let (mut ahead, mut found) = (vec![top.clone()], Vec::new());
@@ -266,9 +314,7 @@ fn modules(git_dir: &Path) -> Vec<(PathBuf, PathBuf)> {
         for entry in std::fs::read_dir(next).into_iter().flatten().flatten() {
             let path = entry.path();
             if path.join("objects").is_dir() {
-                let name = path.strip_prefix(&top).unwrap_or(&path).to_owned();
-                ahead.push(path.join("modules"));
-                found.push((name, path));
+                found.push((path.strip_prefix(&top).unwrap_or(&path).to_owned(), path));
             } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 ahead.push(path);
             }
@@ -277,25 +323,33 @@ fn modules(git_dir: &Path) -> Vec<(PathBuf, PathBuf)> {
     found
 }
 
-/// Tells the submodules' repositories in a registration that the worktree was renamed: git has noted its place in them.
-/// One whose configuration is no plain file is left as it is.
+/// Records in the submodules' repositories in a registration that the worktree was renamed: git has noted its place in
+/// them. A configuration that is no plain file is left as it is.
 pub(crate) fn rename_in_submodules(git_dir: &Path, from: &Path, to: &Path) {
     for (_, repository) in modules(git_dir) {
-        let config = repository.join("config");
-        if !config.symlink_metadata().is_ok_and(|found| found.is_file()) {
-            continue;
+        // Of a sparse one, git has noted it in the second.
+        for name in ["config", "config.worktree"] {
+            rename_in(&repository, &repository.join(name), from, to);
         }
-        let call = |more: &[&OsStr]| {
-            let file = [OsStr::new("config"), OsStr::new("--file"), config.as_os_str()];
-            let key = [OsStr::new("core.worktree")];
-            Git::inside(&repository, &repository).args(file).args(key).args(more).run()
-        };
-        let Ok(noted) = call(&[]) else { continue };
-        let noted = repository.join(OsStr::from_bytes(noted.stdout.trim_end()));
-        let Ok(below) = plain(&noted).strip_prefix(from).map(Path::to_owned) else { continue };
-        if let Err(error) = call(&[to.join(below).as_os_str()]) {
-            tracing::warn!(config = %config.display(), %error, "a submodule does not know its new place");
-        }
+        rename_in_submodules(&repository, from, to);
+    }
+}
+
+/// The same in one file of one repository.
+fn rename_in(repository: &Path, config: &Path, from: &Path, to: &Path) {
+    if !config.symlink_metadata().is_ok_and(|found| found.is_file()) {
+        return;
+    }
+    let call = |more: &[&OsStr]| {
+        let file = [OsStr::new("config"), OsStr::new("--file"), config.as_os_str()];
+        let key = [OsStr::new("core.worktree")];
+        Git::inside(repository, repository).args(file).args(key).args(more).run()
+    };
+    let Ok(noted) = call(&[]) else { return };
+    let noted = repository.join(OsStr::from_bytes(noted.stdout.trim_end()));
+    let Ok(below) = plain(&noted).strip_prefix(from).map(Path::to_owned) else { return };
+    if let Err(error) = call(&[to.join(below).as_os_str()]) {
+        tracing::warn!(config = %config.display(), %error, "a submodule does not know its new place");
     }
 }
 

@@ -17,7 +17,7 @@ use crate::git::objects::differences::SUBMODULE;
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::repo::open::Repo;
 use crate::git::worktrees::held::{Identity, Worktree};
-use crate::git::worktrees::registration::Checkout;
+use crate::git::worktrees::registration::{Checkout, Workplace};
 
 impl Repo {
     /// Writes the tree of the index of a user's checkout. Fails while the index contains conflicts
@@ -90,7 +90,7 @@ impl Repo {
     /// Makes the files those of one tree, and the index that of another.
     pub(crate) fn restore_files(
         &self,
-        worktree: &Worktree,
+        worktree: &Workplace,
         files: CommitId,
         index: CommitId,
     ) -> Result<(), ProcessError> {
@@ -111,7 +111,7 @@ impl Repo {
         self.restore_files(worktree, files, index)
     }
 
-    fn reset_index(&self, worktree: &Worktree, tree: CommitId) -> Result<(), ProcessError> {
+    fn reset_index(&self, worktree: &Workplace, tree: CommitId) -> Result<(), ProcessError> {
         worktree.git(["read-tree", "--reset", "-i", &tree.to_string()]).run()?;
         // Exits with 1 if a file differs.
         worktree.git(["update-index", "-q", "--refresh"]).run_unchecked().map(drop)

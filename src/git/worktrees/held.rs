@@ -4,7 +4,7 @@
 use std::fs::Metadata;
 use std::ops::Deref;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bstr::BString;
 
@@ -42,6 +42,13 @@ impl Deref for Worktree {
 impl Worktree {
     pub(crate) fn held(place: Workplace, mark: Mark, attached: bool, held: FileLock) -> Self {
         Self { place, mark, attached, origin: None, since: Moment::now(), filled: None, _held: held }
+    }
+
+    /// Puts it where its registration says. Fails if anything but an empty directory is there.
+    pub(crate) fn put_at(mut self, path: &Path) -> std::io::Result<Self> {
+        std::fs::rename(&self.place.path, path)?;
+        path.clone_into(&mut self.place.path);
+        Ok(self)
     }
 
     /// The number of files that git has written to it; 0 if unknown.

@@ -100,26 +100,31 @@ impl Repo {
             .map_err(|error| files("leave", &place.path)(error))
     }
 
-    /// Makes the worktree of a workspace at `path`, on the branch of `mark`, with the files of
-    /// `commit`. `id` names its registration.
-    pub(crate) fn add_workspace(
+    /// Makes the worktree of a workspace in the directory `draft`, on the branch of `mark`, with the files and the index of
+    /// these trees, or else of `commit`. Its registration names `path`, where [`Worktree::put_at`] puts it: whoever works
+    /// there meanwhile would change what git is about to write.
+    pub(crate) fn draft_workspace(
         &self,
-        path: &Path,
+        (draft, path): (&Path, &Path),
         mark: &Mark,
-        id: AttemptId,
         commit: CommitId,
+        trees: Option<(CommitId, CommitId)>,
     ) -> Result<Worktree, WorktreeError> {
         let owner = Owner::Workspace(mark.clone());
         let worktree = {
             let registry = self.registry_lock()?;
             let above = path.parent().unwrap_or(path);
             fsutil::create_private_dir_all(above).map_err(files("make", above))?;
-            let new = NewWorktree { path, owner: &owner, id, branch: Some(&mark.branch), commit };
+            let (id, branch) = (AttemptId::random(), Some(&mark.branch));
+            let new = NewWorktree { path: draft, place: path, owner: &owner, id, branch, commit };
             let (git_dir, held) = self.register(&registry, &new)?;
             self.note_place(path, &git_dir).map_err(files("write in", &git_dir))?;
-            Worktree::held(Workplace { path: path.to_owned(), git_dir }, mark.clone(), true, held)
+            Worktree::held(Workplace { path: draft.to_owned(), git_dir }, mark.clone(), true, held)
         };
-        worktree.fill(commit)?;
+        match trees {
+            Some((files, index)) => self.restore_files(&worktree, files, index)?,
+            None => worktree.fill(commit)?,
+        }
         Ok(worktree)
     }
 }

@@ -43,6 +43,8 @@ const TRIES: u32 = 10;
 pub(crate) struct NewWorktree<'a> {
     /// Its directory, which is made.
     pub(crate) path: &'a Path,
+    /// Where it is to be when it is complete. The registration names this place.
+    pub(crate) place: &'a Path,
     pub(crate) owner: &'a Owner,
     /// Names the registration. Never used before.
     pub(crate) id: AttemptId,
@@ -182,7 +184,7 @@ impl Repo {
         let NewWorktree { path, commit, .. } = *new;
         let (beside, list) = (self.beside(), self.common_dir().join("worktrees"));
         std::fs::create_dir(&beside).map_err(files("make", &beside))?;
-        let link = path.join(".git");
+        let link = new.place.join(".git");
         let written = |name: &str, text: &[u8]| {
             let file = beside.join(name);
             fsutil::create(&file, text).map_err(files("write", &file))
@@ -219,6 +221,7 @@ impl Repo {
         }
         crate::crashpoint::reach(crate::crashpoint::Point::WorktreeRegistered);
         let text = [b"gitdir: ", git_dir.as_os_str().as_bytes(), b"\n"].concat();
+        let link = path.join(".git");
         fsutil::create(&link, &text).map_err(files("write", &link))?;
         Ok((git_dir, held))
     }
@@ -260,8 +263,11 @@ impl Repo {
         let file = git_dir.join("locked");
         // Waits, since a scan may just be trying this lock to see whether its runner lives.
         let held = FileLock::acquire(&file).map_err(files("lock", &file))?;
+        let place = Workplace { path: new.place.to_owned(), git_dir: git_dir.clone() };
+        if new.place != path {
+            place.write_back_link().map_err(files("write in", &git_dir))?;
+        }
         if let Some(branch) = new.branch {
-            let place = Workplace { path: path.to_owned(), git_dir: git_dir.clone() };
             place.attach(branch).map_err(files("attach", &git_dir))?;
         }
         Ok((git_dir, held))

@@ -135,6 +135,7 @@ impl Repo {
             let path = self.choose_path(directory, mark)?;
             let new = NewWorktree {
                 path: &path,
+                place: &path,
                 owner: &Owner::Attempt(mark.clone()),
                 id: mark.attempt,
                 branch: attached.then_some(&mark.branch),

@@ -12,11 +12,12 @@ use crate::contract::head::Head;
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
 use crate::contract::layout::Own;
 use crate::contract::retention::{DEFAULT_AGE, Past, age_words, expendable};
+use crate::fsutil::disk_use;
 use crate::git::Repo;
 
 use super::super::survey::observe;
 use super::super::{error_chain, pluralize};
-use super::item::{CleanError, CleanOptions, Item, Kind, age, disk_use, file_age};
+use super::item::{CleanError, CleanOptions, Item, Kind, age, file_age};
 use crate::runner::attempt::files;
 use crate::runner::attempt::files::Record;
 use crate::runner::clean::settled;

@@ -7,7 +7,7 @@ use bstr::BString;
 use serde::Serialize;
 
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
-use crate::fsutil::no_mounts_in;
+use crate::fsutil::{disk_use, no_mounts_in};
 use crate::git::objects::landed::{Landed, LandedError};
 use crate::git::worktrees::error::WorktreeError;
 use crate::git::worktrees::preserved::Kept;
@@ -232,21 +232,6 @@ pub(crate) fn words(how: Landed) -> &'static str {
         Landed::SameFiles => "the newest commit has all files it changes as it has them",
         Landed::SamePatch => "one commit makes the same change (a squash merge)",
     }
-}
-
-/// Disk use in bytes of a file, or of a directory with everything below it. Symbolic links are not followed.
-pub(crate) fn disk_use(path: &Path) -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    let mut total = 0;
-    let mut ahead = vec![path.to_owned()];
-    while let Some(next) = ahead.pop() {
-        let Ok(found) = next.symlink_metadata() else { continue };
-        total += found.blocks() * 512;
-        if found.is_dir() {
-            ahead.extend(std::fs::read_dir(&next).into_iter().flatten().flatten().map(|entry| entry.path()));
-        }
-    }
-    total
 }
 
 /// Seconds since `path` was last written.

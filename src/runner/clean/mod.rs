@@ -16,6 +16,7 @@ mod worktrees;
 use serde::Serialize;
 
 use crate::contract::layout::own_directory;
+use crate::fsutil::disk_use;
 use crate::git::Repo;
 
 use crate::runner::attempt::files;
@@ -26,8 +27,6 @@ pub use slots::{Stranded, stranded};
 
 pub(crate) use item::Age;
 pub(crate) use rescues::landed;
-
-use item::disk_use;
 
 /// The result of [`clean`]. Names and order of its fields in JSON are a promise to scripts.
 #[derive(Debug, Clone, Serialize)]

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use crate::contract::ids::{AttemptId, BranchName, CommitId};
-use crate::fsutil::no_mounts_in;
+use crate::fsutil::{disk_use, no_mounts_in};
 use crate::git::Repo;
 use crate::git::worktrees::held::Worktree;
 use crate::git::worktrees::preserved::Kept;
@@ -15,7 +15,7 @@ use crate::git::worktrees::registration::{Mark, Registered};
 use crate::git::worktrees::worktree::Found;
 use crate::supervise::{process_words, workers};
 
-use super::item::{CleanError, CleanOptions, Item, Kind, Lasting, age, disk_use, file_age};
+use super::item::{CleanError, CleanOptions, Item, Kind, Lasting, age, file_age};
 use crate::runner::attempt::files;
 use crate::runner::clean::settled;
 use crate::runner::clean::settled::{NotSettled, Of};
@@ -145,12 +145,14 @@ fn clean_kept(repo: &Repo, wanted: &CleanOptions, kept: &Kept, lasting: Option<&
     // What was kept for its ignored files goes only by its age.
     let is_young =
         lasting.is_some() && wanted.older_than.is_none_or(|limit| item.age.is_none_or(|age| age <= limit));
-    let check = |worktree: &Worktree| match repo.ignored_files(worktree) {
+    let check = |worktree: &Worktree| match repo.ignored(worktree) {
         Err(error) => Err(error_chain(&error)),
-        Ok((_, true)) if lasting.is_some() => Err("it ignores other repositories in it".to_owned()),
-        Ok((files, _)) if is_young && !files.is_empty() => Err(format!(
+        Ok(ignored) if lasting.is_some() && !ignored.repositories.is_empty() => {
+            Err("it ignores other repositories in it".to_owned())
+        }
+        Ok(ignored) if is_young && !ignored.files.is_empty() => Err(format!(
             "{} are in no commit; --older-than lets them go by age",
-            pluralize(files.len(), "ignored file")
+            pluralize(ignored.files.len(), "ignored file")
         )),
         Ok(_) => elsewhere(repo, wanted, worktree, kept.attempt),
     };

@@ -101,6 +101,16 @@ fn what_only_a_submodule_has_stays() {
         ("what is staged", "cd m; echo own >new; git add new; cd ..; rm -rf m", true),
         ("another worktree", "git -C m worktree add -q --detach ../../beside; echo own >../beside/own", true),
         (
+            "another worktree of a pruned submodule",
+            "git -C m worktree add -q --detach ../../beside; git submodule --quiet deinit -f m",
+            true,
+        ),
+        (
+            "what a rebase has put aside",
+            "cd m; echo own >>s; export GIT_SEQUENCE_EDITOR='sed -i 1ibreak'; git rebase -q -i --autostash HEAD",
+            true,
+        ),
+        (
             "what was fetched",
             "(cd SOURCE; git checkout -q extra; git commit -q --amend --allow-empty -m x2; git checkout -q -); git -C m fetch -q",
             false,
@@ -137,6 +147,142 @@ fn what_only_a_submodule_has_stays() {
             err(&removed)
         );
     }
+}
+
+/// CONTRACT 9.7, 15.9
+#[test]
+fn what_only_a_submodule_of_a_submodule_has_stays() {
+    for is_own in [false, true] {
+        let (repo, made, _) = field();
+        // The outer one has its repository in the worktree itself.
+        made.sh(
+            &repo,
+            &format!(
+                "alias g='git -c protocol.file.allow=always -c user.name=A -c user.email=a@b'
+                git init -q ../inner; g -C ../inner commit -q --allow-empty -m inner; git init -q ../outer
+                g -C ../outer submodule --quiet add ../inner n; g -C ../outer commit -q -m outer
+                git clone -q ../outer m; g -C m submodule --quiet update --init; git add m 2>../hints; {COMMIT} -m m"
+            ),
+        );
+        if is_own {
+            made.sh(&repo, &format!("cd m/n; {COMMIT} --allow-empty -m own; git branch own"));
+        }
+        made.sh(&repo, "git -C m submodule --quiet deinit -f n");
+        let removed = repo.workspace(["remove", "--apply", &made.slug]);
+        assert_eq!(removed.status.success(), !is_own, "{}", err(&removed));
+        assert_eq!(err(&removed).contains("holds other repositories (m)"), is_own, "{}", err(&removed));
+    }
+}
+
+/// A workspace on which a populated submodule `m` ignores `*.o` by its own commit.
+fn with_ignoring_submodule() -> (Repo, Made) {
+    let (repo, made, _) = field();
+    repo.workspace_ok(["remove", "--apply", &made.slug]);
+    let source = repo.beside("source").display().to_string();
+    repo.git(["init", "-q", &source]);
+    fs::write(repo.beside("source").join(".gitignore"), "*.o\n").expect("written");
+    for arguments in [&["add", "."][..], &["-c", "user.name=A", "-c", "user.email=a@b", "commit", "-qm", "s"]]
+    {
+        repo.git([&["-C", source.as_str()], arguments].concat());
+    }
+    repo.git(["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &source, "m"]);
+    repo.commit_all("a submodule");
+    let made = repo.made("fix");
+    made.sh(&repo, "git -c protocol.file.allow=always submodule --quiet update --init");
+    (repo, made)
+}
+
+/// CONTRACT 15.6, 15.7, 15.9
+#[test]
+fn what_a_submodule_ignores_is_like_other_ignored_files() {
+    let list = "list=$(git -C m rev-parse --absolute-git-dir)/info; mkdir -p $list; echo own >$list/exclude; echo own >m/own";
+    for (what, script, beyond) in [
+        ("by its commit", "echo o >m/a.o", false),
+        ("by its own list", list, true),
+        (
+            "by its settings",
+            "echo own >m/own; echo own >../list; git -C m config core.excludesFile ../../list",
+            true,
+        ),
+        ("by a file that no commit has", "mkdir m/d; echo '*' >m/d/.gitignore; echo own >m/d/own", true),
+    ] {
+        let (repo, made) = with_ignoring_submodule();
+        made.sh(&repo, &format!("{script}; git bisect start >../out"));
+        let mended = err(&repo.workspace_ok(["snapshot", &made.slug]));
+        assert!(
+            mended.contains("the old worktree stays at") && mended.contains("ignored file"),
+            "{what}: {mended}"
+        );
+        let (repo, made) = with_ignoring_submodule();
+        made.sh(&repo, &format!("{script}; echo x >>b"));
+        repo.git(["config", "aynig.rollbackKeepIgnored", "true"]);
+        assert!(err(&repo.workspace_ok(["rollback", &made.slug])).contains("stays at"), "{what}");
+        let (repo, made) = with_ignoring_submodule();
+        made.sh(&repo, &format!("{script}; echo x >>b"));
+        let rolled = err(&repo.workspace_ok(["rollback", &made.slug]));
+        assert_eq!(rolled.contains("stays at"), beyond, "{what}: {rolled}");
+        let (repo, made) = with_ignoring_submodule();
+        made.sh(&repo, script);
+        let preview = out(&repo.workspace_ok(["remove", &made.slug]));
+        assert!(preview.contains("ignored file"), "{what}: {preview}");
+        let removed = err(&repo.workspace_ok(["remove", "--apply", &made.slug]));
+        assert_eq!(removed.contains("stays at"), beyond, "{what}: {removed}");
+    }
+}
+
+/// CONTRACT 15.9
+#[test]
+fn ignored_files_where_a_submodule_belongs_are_counted() {
+    let (repo, made) = with_submodule();
+    let list = "mkdir -p $REPO/.git/info; echo '*.log' >>$REPO/.git/info/exclude";
+    made.sh(&repo, &format!("{list}; echo mine >m/x.log"));
+    let preview = out(&repo.workspace_ok(["remove", &made.slug]));
+    assert!(preview.contains("1 ignored file"), "{preview}");
+    let removed = err(&repo.workspace_ok(["remove", "--apply", &made.slug]));
+    assert!(removed.contains("stays at"), "{removed}");
+}
+
+/// CONTRACT 15.6, 15.7, 15.9
+#[test]
+fn an_ignored_repository_is_like_an_ignored_file() {
+    let script = format!("mkdir x.tmp; git init -q x.tmp/n; cd x.tmp/n; {COMMIT} --allow-empty -m own");
+    let is_whole = |place: &std::path::Path| place.join("x.tmp/n/.git/objects").is_dir();
+    let (repo, made, _) = field();
+    made.sh(&repo, &format!("{script}; cd ../..; git bisect start >../out"));
+    repo.workspace_ok(["snapshot", &made.slug]);
+    assert!(is_whole(&made.path), "it moves");
+    made.sh(&repo, "echo x >>b");
+    repo.git(["config", "aynig.rollbackKeepIgnored", "true"]);
+    repo.workspace_ok(["rollback", &made.slug]);
+    assert!(is_whole(&made.path.with_file_name("fix.kept-2")));
+    // One that git takes for files is left where it is.
+    let (repo, made, _) = field();
+    made.sh(&repo, &format!("{script}; : >.git/HEAD; cd ../..; git bisect start >../out"));
+    let said = err(&repo.workspace_ok(["snapshot", &made.slug]));
+    assert!(is_whole(&made.path.with_file_name("fix.kept-1")), "{said}");
+    let (repo, made, _) = field();
+    made.sh(&repo, &script);
+    let preview = out(&repo.workspace_ok(["remove", &made.slug]));
+    assert!(preview.contains("1 ignored repository"), "{preview}");
+    repo.workspace_ok(["remove", "--apply", &made.slug]);
+    assert_removed(&repo, &made, "ignored");
+}
+
+/// CONTRACT 9.7, 15.9
+#[test]
+fn patches_that_git_am_has_not_applied_stay() {
+    let (repo, made, base) = field();
+    let script = format!(
+        "echo 1 >>b; {COMMIT} -am one; echo 2 >>b; {COMMIT} -am two; git format-patch -q -2 -o ../patches
+        git reset -q --hard {base}; echo other >b; {COMMIT} -am other
+        git -c user.name=A -c user.email=a@b am -q ../patches/*.patch >../out 2>&1 && exit 1; rm -r ../patches; git reset -q --hard"
+    );
+    made.sh(&repo, &script);
+    let words = "patches of `git am` that are not applied";
+    assert_refused(&repo.workspace(["remove", "--apply", &made.slug]), 1, &[words, "nothing was removed"]);
+    repo.workspace_ok(["snapshot", &made.slug]);
+    let kept = made.path.with_file_name("fix.kept-1");
+    assert!(kept.is_dir());
 }
 
 /// CONTRACT 15.7, 15.9

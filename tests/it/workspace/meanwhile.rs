@@ -74,6 +74,68 @@ fn what_is_written_during_a_rollback_is_brought_back_by_undoing_it() {
     assert_eq!(fs::read_to_string(made.path.join("b")).expect("b"), "b\nx\n");
 }
 
+/// CONTRACT 15.7
+#[test]
+fn a_new_worktree_is_at_its_place_when_it_is_complete() {
+    let (repo, made, _) = field();
+    made.sh(&repo, "echo x >>b");
+    for undo in [&[][..], &["--undo"]] {
+        let mut command = repo.workspace_command();
+        command.arg("rollback").args(undo).arg(&made.slug);
+        command.env("AYNIG_CRASH_AT", "worktree-registered:stop");
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let running = Running::start(&mut command);
+        wait_until("it to stop", || is_stopped(running.pid()));
+        // What a person stages or writes in a worktree that is being filled would be overwritten.
+        assert!(made.path.symlink_metadata().is_err());
+        fs::create_dir(&made.path).expect("made");
+        fs::write(made.path.join("mine"), "mine").expect("written");
+        running.signal(nix::sys::signal::Signal::SIGCONT);
+        let ended = running.finish();
+        assert!(!ended.status.success());
+        let next = err(&repo.workspace_ok(["snapshot", &made.slug]));
+        assert!(is_somewhere(&repo, &made.path, "mine"), "{next}");
+        let beside = fs::read_dir(made.path.parent().expect("above")).expect("a directory");
+        let is_new = |name: std::ffi::OsString| name.to_string_lossy().contains(".new-");
+        assert!(!beside.flatten().any(|entry| is_new(entry.file_name())), "{next}");
+    }
+}
+
+/// CONTRACT 15.7
+#[test]
+fn a_half_made_worktree_stays_whole_for_what_no_commit_holds() {
+    let (repo, made, _) = field();
+    let source = repo.beside("source").display().to_string();
+    let all = "git -c protocol.file.allow=always -c user.name=A -c user.email=a@b";
+    made.sh(
+        &repo,
+        &format!("git init -q {source}; {all} -C {source} commit -q --allow-empty -m s; echo x >>b"),
+    );
+    // The second time, another process is killed where it puts the half-made one aside.
+    for point in ["", "half-made-aside"] {
+        let mut command = repo.workspace_command();
+        let killed = command.args(["rollback", &made.slug]).env("AYNIG_CRASH_AT", "rollback-added").output();
+        assert_eq!(killed.expect("aynig runs").status.code(), None);
+        made.sh(
+            &repo,
+            &format!(
+                "echo y >>b; {all} submodule --quiet add {source} m; {all} -C m commit -q --allow-empty -m own; git -C m checkout -q HEAD^"
+            ),
+        );
+        if !point.is_empty() {
+            let mut command = repo.workspace_command();
+            command.args(["snapshot", &made.slug]).env("AYNIG_CRASH_AT", point);
+            assert_eq!(command.output().expect("aynig runs").status.code(), None, "{point}");
+        }
+        let next = err(&repo.workspace_ok(["snapshot", &made.slug]));
+        let named = next.split("stays at ").nth(1).and_then(|rest| rest.split(": ").next());
+        let kept = Path::new(named.unwrap_or_else(|| panic!("{point}: {next}"))).join("m");
+        let log = repo.git(["-C", kept.to_str().expect("UTF-8"), "log", "--reflog", "--format=%s"]);
+        assert!(log.contains("own"), "{point}: {log}");
+        made.sh(&repo, "echo x >>b");
+    }
+}
+
 /// CONTRACT 15.6
 #[test]
 fn a_snapshot_keeps_ignored_files_when_it_makes_a_worktree_anew() {

@@ -279,6 +279,7 @@ fn work_in_a_submodule_is_kept() {
             true,
         ),
         ("a stash", "echo x >>sub/f; git -C sub -c user.name=A -c user.email=a@b stash -q", true),
+        ("an edit in a sparse one", "git -C sub sparse-checkout set dir; echo x >>sub/f", true),
     ] {
         let repo = Repo::new();
         let origin = repo.beside("origin");
@@ -321,6 +322,11 @@ fn work_in_a_submodule_is_kept() {
                 changed || own.contains("own") || own.contains("WIP")
             };
             assert!(has_work(), "{what}");
+            let sub = kept.join("sub");
+            if sub.join(".git").exists() {
+                let top = repo.git(["-C", sub.to_str().expect("UTF-8"), "rev-parse", "--show-toplevel"]);
+                assert_eq!(Path::new(&top), sub, "{what}: it works there as before");
+            }
         }
     }
 }

@@ -1,0 +1,41 @@
+//! The directories beside a worktree that is made anew (CONTRACT 15.7).
+//!
+//! Invariant: what is in a `.kept-` directory stays, all in a `.gone-` one is saved, and a `.new-` one was never at its
+//! place, so it has nothing of anybody.
+
+use std::path::{Path, PathBuf};
+
+use crate::fsutil;
+
+use super::context::is_numbered;
+
+/// A free name beside a worktree: `NAME.kept-1` for what stays, `NAME.gone-1` for what is being removed, `NAME.new-1` for
+/// what is being made.
+pub(super) fn left(path: &Path, word: &str, generation: u32) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let numbered = |number: u32| {
+        let more = if number > 1 { format!("-{number}") } else { String::new() };
+        path.with_file_name(format!("{name}.{word}-{generation}{more}"))
+    };
+    let free = (1..u32::MAX).map(numbered).find(|path| path.symlink_metadata().is_err());
+    free.unwrap_or_else(|| numbered(u32::MAX))
+}
+
+/// The directories that rollbacks left beside a worktree, whose names have this mark.
+pub(super) fn leftovers(path: &Path, mark: &str) -> Vec<PathBuf> {
+    let begin = format!("{}{mark}", path.file_name().unwrap_or_default().to_string_lossy());
+    let beside = path.parent().and_then(|above| std::fs::read_dir(above).ok());
+    let names = beside.into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_its = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.strip_prefix(&begin).is_some_and(is_numbered)
+    };
+    let mut found: Vec<PathBuf> = names.filter(is_its).collect();
+    found.sort();
+    found
+}
+
+/// Removes what a killed process has left of worktrees that were never at their place.
+pub(super) fn clear_drafts(path: &Path) -> std::io::Result<()> {
+    leftovers(path, ".new-").iter().try_for_each(|draft| fsutil::remove_all(draft))
+}
