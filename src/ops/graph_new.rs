@@ -53,6 +53,8 @@ pub struct Created {
     pub made: Made,
     /// The number of its nodes.
     pub nodes: usize,
+    /// The roles that its nodes are reserved to; `None`: to none.
+    pub roles: BTreeSet<Option<String>>,
     /// What this host lacks, in words.
     pub lacks: Vec<String>,
     /// Facts to know, in words.
@@ -77,8 +79,8 @@ pub fn create(engine: &Engine<'_>, order: Order<'_>) -> Result<Created, Error> {
         [] => BTreeSet::from([None]),
         nodes => nodes.iter().map(reserved).collect(),
     };
-    let drivers = drivers.iter().map(Option::as_deref).collect();
-    trust::check_graph(engine.repo, order.file.map(|(path, bytes, _)| (path, bytes)), &drivers)?;
+    let named = drivers.iter().map(Option::as_deref).collect();
+    trust::check_graph(engine.repo, order.file.map(|(path, bytes, _)| (path, bytes)), &named)?;
     let mut remarks = Vec::new();
     let mut specs = Vec::new();
     for node in nodes {
@@ -109,7 +111,7 @@ pub fn create(engine: &Engine<'_>, order: Order<'_>) -> Result<Created, Error> {
     if new.mode == Mode::Auto && !specs.iter().any(|spec| spec.role_template == ORCHESTRATOR) {
         remarks.push(nobody_goes_on(&made.slug));
     }
-    Ok(Created { made, nodes: specs.len(), lacks, remarks })
+    Ok(Created { made, nodes: specs.len(), roles: drivers, lacks, remarks })
 }
 
 /// Words about a run in mode AUTO without an orchestrator.

@@ -86,6 +86,14 @@ pub fn command(repo: &Repo, aynig: CommitId, state: &StateName) -> Option<String
     nearest_command(state.as_str(), names)
 }
 
+/// The roles in the tree of an `.aynig` that have a command for `state`.
+pub fn roles_for(repo: &Repo, aynig: CommitId, state: &StateName) -> Vec<String> {
+    let end = format!("/command/{state}");
+    let paths = repo.paths_in(aynig).unwrap_or_default();
+    let role = |path: &String| Some(path.strip_prefix("roles/")?.strip_suffix(&end)?.to_owned());
+    paths.iter().filter_map(role).filter(|role| !role.contains('/')).collect()
+}
+
 /// Explains why there is nothing to read at a branch, and suggests the one that was probably meant.
 pub fn missing(repo: &Repo, authority: &Authority, branch: &BranchName, want: Purpose) -> Error {
     let remote = authority.source();

@@ -165,7 +165,7 @@ impl Engine<'_> {
         }
         let drivers = wanted.iter().map(|(node, _)| {
             let driver = self.driver_named(ledger, node.alias.as_str())?;
-            Ok(Driver { role: reserved(after, node.id), ..driver })
+            Ok(Driver { role: after.reserved_role(node.id).map(str::to_owned), ..driver })
         });
         let drivers = drivers.collect::<Result<Vec<_>, Refusal>>()?;
         let heads = self.heads(ledger.place(), &drivers)?;
@@ -281,11 +281,6 @@ pub(super) fn is_behind(standing: &Standing, next: &Next) -> bool {
             (state.as_str(), *until, *waits) != as_next
         }
     }
-}
-
-/// The role whose runners alone take the turns of a node.
-pub(super) fn reserved(state: &State, id: NodeId) -> Option<String> {
-    state.configs.get(&id).filter(|config| config.reserve_role).map(|config| config.role_template.clone())
 }
 
 /// The state of the driver of a node that was removed.

@@ -12,7 +12,7 @@ use crate::model::run::RunKind;
 use crate::model::state::State;
 use crate::workspace::refusal::Refusal;
 
-use super::operate::{Move, Standing, is_behind, next_of, reserved};
+use super::operate::{Move, Standing, is_behind, next_of};
 
 /// A driver that does not stand where the ledger says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Engine<'_> {
     fn moved_on(&self, ledger: &Ledger<'_>, after: &State, id: NodeId) -> Result<Option<Move<'_>>, Refusal> {
         let Some(node) = after.nodes.get(&id) else { return Ok(None) };
         let driver = self.driver_named(ledger, node.alias.as_str())?;
-        let driver = Driver { role: reserved(after, id), ..driver };
+        let driver = Driver { role: after.reserved_role(id).map(str::to_owned), ..driver };
         let next = next_of(after, id, now()?, &self.pauses);
         let before = driver.ask()?;
         if !is_behind(&self.standing(before)?, &next) {

@@ -9,7 +9,7 @@ use crate::model::ids::{RunId, Slug};
 use crate::model::run::{GlobalMode, Limits, Mode, Replicate, RunKind, RunStatus};
 use crate::workspace::refusal::Refusal;
 
-use super::operate::{next_of, reserved};
+use super::operate::next_of;
 use crate::engine::driver::Driver;
 use crate::engine::{Engine, now, remote_of};
 
@@ -93,7 +93,7 @@ impl Engine<'_> {
                 kind: RunKind::Graph,
                 branch,
                 lease_seconds: self.lease_seconds,
-                role: reserved(&state, node.id),
+                role: state.reserved_role(node.id).map(str::to_owned),
             };
             let first = driver.commit(None, &next_of(&state, node.id, at, &self.pauses), None)?;
             refs.push(RefChange { name: driver.branch.full_ref(), expected: None, new: Some(first) });

@@ -77,6 +77,12 @@ impl State {
         self.nodes.values().find(|node| node.alias == *alias)
     }
 
+    /// The role whose runners alone take the turns of a node; `None`: any runner takes them.
+    #[must_use]
+    pub fn reserved_role(&self, id: NodeId) -> Option<&str> {
+        self.configs.get(&id).filter(|config| config.reserve_role).map(|config| config.role_template.as_str())
+    }
+
     /// The orchestrator that was made first.
     #[must_use]
     pub fn orchestrator(&self) -> Option<&Node> {

@@ -56,6 +56,7 @@ use crate::words::{error_chain, shell_quote};
 
 use super::error::{Error, Kind};
 use super::settings;
+pub use next::runners;
 
 /// The words where there are none.
 pub const NO_RUNS: &str = "no run is known here: `aynig flow start FILE` begins one";

@@ -1,5 +1,6 @@
 //! The lines to type for a run that does not continue by itself.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::model::node::{Node, NodeStatus};
@@ -7,6 +8,7 @@ use crate::model::run::{RunKind, RunStatus};
 use crate::model::state::State;
 use crate::model::time::Timestamp;
 use crate::orch::due::{Due, Rest, due};
+use crate::words::shell_quote;
 
 /// The commands by which a graph goes on, the first one first. A run of a flow has its own view. `pauses` are those after
 /// failed turns.
@@ -27,7 +29,7 @@ pub(super) fn next(state: &State, now: Timestamp, pauses: &[Duration]) -> Vec<St
             Some(format!("aynig orch node start {slug} {}", node.alias))
         }
         Due::Rest(Rest::Asks(_)) => Some("aynig orch approvals".to_owned()),
-        Due::Turn { .. } | Due::Later(_) | Due::Overdue => Some("aynig run".to_owned()),
+        Due::Turn { .. } | Due::Later(_) | Due::Overdue => Some(runner(state.reserved_role(node.id))),
         Due::Waits(_) | Due::Rest(Rest::Removed | Rest::Run(_) | Rest::Nothing) => None,
     };
     let mut commands: Vec<String> = Vec::new();
@@ -39,11 +41,41 @@ pub(super) fn next(state: &State, now: Timestamp, pauses: &[Duration]) -> Vec<St
     commands
 }
 
+/// The command that takes the turns of a node which is reserved to a role, or to none.
+fn runner(role: Option<&str>) -> String {
+    role.map_or_else(|| "aynig run".to_owned(), |role| format!("aynig run --role {}", shell_quote(role)))
+}
+
+/// The commands that take the turns of nodes with these reserved roles, in words with a verb: "`aynig run` carries out".
+#[must_use]
+pub fn runners<'a>(roles: impl IntoIterator<Item = Option<&'a str>>) -> String {
+    let mut roles: BTreeSet<Option<&str>> = roles.into_iter().collect();
+    if roles.is_empty() {
+        roles.insert(None);
+    }
+    let verb = if roles.len() == 1 { "carries" } else { "carry" };
+    let commands: Vec<String> = roles.into_iter().map(|role| format!("`{}`", runner(role))).collect();
+    format!("{} {verb} out", commands.join(" and "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::decide::{Command, NodeEdit, RunEdit, Steer};
     use crate::model::tests::Bench;
+
+    /// CONTRACT 22.33
+    #[test]
+    fn a_reserved_node_has_the_runner_of_its_role() {
+        for (roles, words) in [
+            (&[][..], "`aynig run` carries out"),
+            (&[None, None], "`aynig run` carries out"),
+            (&[Some("a b")], "`aynig run --role 'a b'` carries out"),
+            (&[Some("b"), None, Some("b")], "`aynig run` and `aynig run --role b` carry out"),
+        ] {
+            assert_eq!(runners(roles.iter().copied()), words);
+        }
+    }
 
     /// CONTRACT 22.1
     #[test]

@@ -281,8 +281,17 @@ fn waiting(
         Some(from) => from.tree,
         None => stored.and_then(|stored| repo.directory_in(stored.tree, ".aynig").ok()?),
     };
-    let near =
-        commands.filter(|_| row.rests).and_then(|tree| missing::command(repo, tree, state)).zip(stored);
+    let commands = commands.filter(|_| row.rests);
+    let roles = commands.map(|tree| missing::roles_for(repo, tree, state)).unwrap_or_default();
+    if !roles.is_empty() {
+        let lines: Vec<String> =
+            roles.iter().map(|role| format!("`aynig run --role {}`", shell_quote(role))).collect();
+        let by = format!("left to runners of its role: {}", lines.join(" or "));
+        row.reason = Some(format!("{reason}; {by}"));
+        row.brief = Some(by);
+        return;
+    }
+    let near = commands.and_then(|tree| missing::command(repo, tree, state)).zip(stored);
     let question = near.as_ref().map(|(near, _)| format!("did you mean {near}?")).unwrap_or_default();
     row.reason = Some(match &near {
         Some((near, stored)) => {

@@ -297,19 +297,16 @@ fn a_reserved_node_is_left_to_runners_of_its_role() {
     let repo = prepared("echo done");
     let graph = made(repo, &["--reserve-role"]);
     for (alias, role) in [("ada", "implementer"), ("rex", "reviewer")] {
-        graph.ok(&[
-            "node",
-            "add",
-            "RUN",
-            alias,
-            "--role",
-            role,
-            "--provider",
-            "scripted",
-            "--permissions",
-            "skip",
-        ]);
-        graph.ok(&["chat", "RUN", alias, "Work."]);
+        let permits = ["--provider", "scripted", "--permissions", "skip"];
+        let added = err(&graph.orch(&[&["node", "add", "RUN", alias, "--role", role], &permits[..]].concat()));
+        assert!(added.contains("`aynig run --role implementer` "), "{added}");
+        let said = err(&graph.orch(&["chat", "RUN", alias, "Work."]));
+        assert!(said.contains(&format!("`aynig run --role {role}` carr")) || alias == "rex", "{said}");
+    }
+    let shown = graph.ok(&["show", "RUN"]);
+    let all = out(&graph.repo.aynig_ok(["status", "--all"]));
+    for words in ["aynig run --role implementer", "aynig run --role reviewer"] {
+        assert!(shown.contains(words) && all.contains(words), "{shown}{all}");
     }
     let driver = format!("run/{}/ada", graph.slug);
     let tree = graph.repo.git(["ls-tree", "-r", "--name-only", &driver]);

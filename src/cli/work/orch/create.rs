@@ -15,6 +15,7 @@ use aynig::ops::error::Error;
 use aynig::ops::flow::{base, not_of_a_run, read};
 use aynig::ops::graph_new::{Created, Order, create};
 use aynig::ops::graphs;
+use aynig::ops::runs::runners;
 use aynig::orch::document::{Checked, Graph};
 use aynig::orch::read::check;
 use aynig::words::{pluralize, shell_quote};
@@ -78,7 +79,7 @@ fn graph_of(file: &Path, bytes: &[u8]) -> Result<Graph, Error> {
 }
 
 fn said(created: &Created, json: bool) {
-    let Created { made, nodes, lacks, remarks } = created;
+    let Created { made, nodes, roles, lacks, remarks } = created;
     for words in lacks {
         warn(&ui::sanitize(words));
     }
@@ -103,8 +104,9 @@ fn said(created: &Created, json: bool) {
         format!("next  `aynig orch node add {slug} ALIAS --role ROLE --provider NAME`")
     } else {
         format!(
-            "{}; `aynig run` carries out their turns, `aynig orch show {slug}` shows them",
-            pluralize(*nodes, "node")
+            "{}; {} their turns, `aynig orch show {slug}` shows them",
+            pluralize(*nodes, "node"),
+            runners(roles.iter().map(Option::as_deref))
         )
     });
 }

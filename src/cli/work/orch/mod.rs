@@ -11,14 +11,15 @@ use aynig::git::Repo;
 use aynig::model::approval::Always;
 use aynig::model::decide::Decided;
 use aynig::model::node::Node;
-use aynig::model::run::{GlobalMode, Mode, Run, RunStatus};
+use aynig::model::run::{GlobalMode, Mode, RunStatus};
+use aynig::model::state::State;
 use aynig::ops::app::App;
 use aynig::ops::approvals;
 use aynig::ops::error::Error;
 use aynig::ops::graph_new::nobody_goes_on;
 use aynig::ops::graph_runs::{self, Deleted, Settings};
 use aynig::ops::graphs;
-use aynig::ops::runs;
+use aynig::ops::runs::{self, runners};
 
 use super::flow_runs::{attempt, found, opened, unnamed};
 use crate::cli::args::{
@@ -186,7 +187,7 @@ fn changed(decided: &Decided, what: &str, json: bool) -> Result<Exit, Error> {
         return Ok(Exit::Done);
     }
     if is_changed {
-        ui::remark(&after(run, what));
+        ui::remark(&after(&decided.state, what));
     } else {
         let status = run.status.word();
         ui::remark(&format!("nothing was changed: that is so already (run {} is {status})", run.slug));
@@ -202,8 +203,8 @@ fn changed(decided: &Decided, what: &str, json: bool) -> Result<Exit, Error> {
 }
 
 /// The change in words, with the next step.
-fn after(run: &Run, what: &str) -> String {
-    let slug = &run.slug;
+fn after(state: &State, what: &str) -> String {
+    let (run, slug) = (&state.run, &state.run.slug);
     let is = format!("run {slug} is {}", run.status.word());
     let what = if what.is_empty() { is.clone() } else { what.to_owned() };
     match run.status {
@@ -211,6 +212,9 @@ fn after(run: &Run, what: &str) -> String {
         RunStatus::Paused => format!("{what}; {is}: `aynig orch run resume {slug}` lets it go on"),
         status if status.is_ended() && what == is => is,
         status if status.is_ended() => format!("{what}; {is}"),
-        _ => format!("{what}; `aynig run` carries out the turns of run {slug}"),
+        _ => {
+            let by = runners(state.nodes.keys().map(|id| state.reserved_role(*id)));
+            format!("{what}; {by} the turns of run {slug}")
+        }
     }
 }

@@ -7,6 +7,7 @@ use aynig::ops::app::App;
 use aynig::ops::error::Error;
 use aynig::ops::graph_new::{near_role, no_text};
 use aynig::ops::nodes::{self, Changed, Settings};
+use aynig::ops::runs::runners;
 use aynig::words::{shell_quote, shows_rescued};
 
 use super::changed;
@@ -47,7 +48,9 @@ pub(super) fn run(app: &App, repo: &Repo, node: &OrchNode, json: bool) -> Result
         OrchNodeVerb::Start(one) => {
             let decided = steer(app, repo, one, Steer::Start)?;
             if decided.events.is_empty() && !json {
-                ui::remark(&format!("{} may take turns already; `aynig run` carries them out", one.alias));
+                let node = decided.state.nodes.values().find(|node| node.alias.as_str() == one.alias);
+                let by = runners(node.map(|node| decided.state.reserved_role(node.id)));
+                ui::remark(&format!("{} may take turns already; {by} them", one.alias));
                 return Ok(Exit::Done);
             }
             changed(&decided, &format!("{} may take turns", one.alias), json)
