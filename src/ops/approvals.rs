@@ -160,7 +160,16 @@ fn operate(
     persons_only("answering a request")?;
     let asked = find(engine.repo, named)?;
     let mut ledger = engine.graph(asked.run)?;
-    Ok(engine.answer_request(&mut ledger, command(asked.approval.id))?)
+    engine.answer_request(&mut ledger, command(asked.approval.id)).map_err(|refused| {
+        let error = Error::from(refused);
+        if error.rule.is_none_or(|(_, code)| code != "answered_otherwise") {
+            return error;
+        }
+        let Asked { slug, alias, .. } = &asked;
+        error.hint(format!(
+            "`aynig orch approvals --all` lists the answers; `aynig orch chat {slug} {alias} TEXT` writes to the agent"
+        ))
+    })
 }
 
 /// The part of an id that people type.

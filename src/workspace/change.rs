@@ -407,9 +407,10 @@ impl Workspaces<'_> {
         let is_rollback = held.context.pending.as_ref().is_some_and(|pending| pending.undo.is_some());
         let takes = worktree.as_ref().filter(|_| is_rollback || held.context.state == State::Removing);
         let beyond = takes.map_or(Ok(0), |worktree| self.repo.ignored_beyond(worktree, to));
+        let carries = !is_rollback || self.options.keeps_ignored;
         // Git takes a damaged repository for a directory with files.
-        let others = worktree.as_ref().map_or(Ok(false), |worktree| self.repo.has_repositories(worktree));
-        let has_others = others.map_err(|error| because(&error))?;
+        let others = worktree.as_ref().filter(|_| carries);
+        let has_others = others.is_some_and(|worktree| self.repo.has_repositories(worktree).unwrap_or(true));
         let mut saved = self.save_in(held, renamed, worktree, to)?;
         let beyond = match beyond {
             Ok(0) => None,
@@ -421,7 +422,6 @@ impl Workspaces<'_> {
             Err(error) => Some(format!("its ignored files could not be judged: {}", error_chain(&error))),
         };
         saved.keep = saved.keep.or(beyond);
-        let carries = !is_rollback || self.options.keeps_ignored;
         if held.context.state == State::Ready && carries && saved.keep.is_none() {
             let keys = if is_rollback {
                 0

@@ -508,7 +508,7 @@ fn clash_words(
 ) -> Refusal {
     let why = match error {
         Uncarried::InTheWay(_) | Uncarried::Filtered(_) => format!(": {error}"),
-        Uncarried::Git(_) => String::new(),
+        Uncarried::Git(_) => error.file().map_or_else(String::new, |file| format!(": {file}")),
     };
     let message = format!(
         "commits that others put on {branch} change files that are changed in {}, too{why}; nothing was changed there",

@@ -51,6 +51,12 @@ pub(crate) enum Uncarried {
 const REFUSALS: [&str; 4] = ["Cannot merge", "overwritten by", "index.lock", "lose untracked files"];
 
 impl Uncarried {
+    /// The file that git names in its refusal: "Entry 'a' not uptodate. Cannot merge."
+    pub(crate) fn file(&self) -> Option<&str> {
+        let Self::Git(ProcessError::Failed { said, .. }) = self else { return None };
+        Some(said.split_once("ntry '")?.1.split_once("' ")?.0)
+    }
+
     /// Whether it is known that no file was written.
     pub(crate) fn changed_nothing(&self) -> bool {
         match self {
@@ -210,4 +216,28 @@ fn in_the_way(place: &Workplace, old: &str, new: &str) -> Result<Option<PathBuf>
     }
     let untracked = paths(place, &["ls-files", "--others", "-z"])?;
     Ok(untracked.into_iter().find(|file| file.ancestors().any(|way| occupied.contains(way))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    #[test]
+    fn the_file_that_git_names() {
+        for (said, file) in [
+            ("error: Entry 'a b' not uptodate. Cannot merge.", Some("a b")),
+            ("error: Entry 'it's' would be overwritten by merge. Cannot merge.", Some("it's")),
+            ("fatal: Unable to create '/r/.git/index.lock': File exists.", None),
+        ] {
+            let refused = Uncarried::Git(ProcessError::Failed {
+                what: "read-tree".to_owned(),
+                directory: PathBuf::new(),
+                status: std::process::ExitStatus::from_raw(256),
+                said: said.to_owned(),
+            });
+            assert_eq!(refused.file(), file, "{said}");
+        }
+    }
 }

@@ -76,6 +76,7 @@ fn a_turn_is_parked_until_a_person_answers() {
         let other = graph.orch(&["deny", &id, "--reason", "late"]);
         assert_eq!(other.status.code(), Some(1));
         assert!(err(&other).contains("answered before"), "{}", err(&other));
+        assert!(err(&other).contains("`aynig orch approvals --all` lists the answers"), "{}", err(&other));
 
         graph.drain();
         assert_eq!(

@@ -298,7 +298,8 @@ fn a_reserved_node_is_left_to_runners_of_its_role() {
     let graph = made(repo, &["--reserve-role"]);
     for (alias, role) in [("ada", "implementer"), ("rex", "reviewer")] {
         let permits = ["--provider", "scripted", "--permissions", "skip"];
-        let added = err(&graph.orch(&[&["node", "add", "RUN", alias, "--role", role], &permits[..]].concat()));
+        let added =
+            err(&graph.orch(&[&["node", "add", "RUN", alias, "--role", role], &permits[..]].concat()));
         assert!(added.contains("`aynig run --role implementer` "), "{added}");
         let said = err(&graph.orch(&["chat", "RUN", alias, "Work."]));
         assert!(said.contains(&format!("`aynig run --role {role}` carr")) || alias == "rex", "{said}");

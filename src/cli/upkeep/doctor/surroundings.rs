@@ -72,7 +72,16 @@ pub(crate) fn repository(repo: &Repo) -> Vec<Finding> {
             error_chain(&error),
             "git commit-tree -S -m try 'HEAD^{tree}'; then mend user.signingKey, gpg.format or the agent",
         ),
-        Err(error) => Finding::error("signing", error_chain(&error), "df -h . && git fsck"),
+        Err(error) => {
+            let words = error_chain(&error);
+            let next = if words.contains("ermission denied") {
+                let objects = repo.common_dir().join("objects").display().to_string();
+                format!("id && ls -ld {}; then let this user write there", shell_quote(objects))
+            } else {
+                "df -h . && git fsck".to_owned()
+            };
+            Finding::error("signing", words, next)
+        }
     });
     findings.extend(unsigned(repo, signs));
     findings.extend(ssh_files(repo));
