@@ -22,7 +22,8 @@ pub fn error_chain(error: &dyn std::error::Error) -> String {
 pub fn shell_quote(word: impl AsRef<[u8]>) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./@%+=:,".contains(c);
     match std::str::from_utf8(word.as_ref()) {
-        Ok(word) if !word.is_empty() && word.chars().all(plain) => word.to_owned(),
+        // In zsh, `=name` is the path of a program.
+        Ok(word) if !word.is_empty() && !word.starts_with('=') && word.chars().all(plain) => word.to_owned(),
         Ok(word) => format!("'{}'", word.replace('\'', "'\\''")),
         Err(_) => {
             let quoted = |byte: &u8| match char::from(*byte) {
@@ -131,6 +132,7 @@ mod tests {
     #[test]
     fn commands_to_type_are_safe() {
         assert_eq!(shell_quote("feat/a-1"), "feat/a-1");
+        assert_eq!(shell_quote("=ls"), "'=ls'");
         assert_eq!(shell_quote("a;rm $HOME"), "'a;rm $HOME'");
         assert_eq!(shell_quote("it's"), "'it'\\''s'");
         assert_eq!(shell_quote(""), "''");

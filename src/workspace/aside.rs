@@ -1,11 +1,11 @@
 //! The directories beside a worktree that is made anew (CONTRACT 15.7).
 //!
-//! Invariant: what is in a `.kept-` directory stays, all in a `.gone-` one is saved, and a `.new-` one was never at its
-//! place, so it has nothing of anybody.
+//! Invariant: what is in a `.kept-` directory stays, and all in a `.gone-` one is saved. A `.new-` one was never at its
+//! place; until git has written its index, it has nothing of anybody.
 
 use std::path::{Path, PathBuf};
 
-use crate::fsutil;
+use crate::git::worktrees::registration::Workplace;
 
 use super::context::is_numbered;
 
@@ -35,7 +35,20 @@ pub(super) fn leftovers(path: &Path, mark: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Removes what a killed process has left of worktrees that were never at their place.
-pub(super) fn clear_drafts(path: &Path) -> std::io::Result<()> {
-    leftovers(path, ".new-").iter().try_for_each(|draft| fsutil::remove_all(draft))
+/// Where the worktree of a registration is, of all places that a change of the worktree at `path` gives it.
+pub(super) fn found_at(path: &Path, registration: &Workplace) -> Option<PathBuf> {
+    let is_its = |at: &PathBuf| {
+        Workplace { path: at.clone(), git_dir: registration.git_dir.clone() }.names_its_registration()
+    };
+    let beside = [".gone-", ".new-", ".kept-"].into_iter().flat_map(|mark| leftovers(path, mark));
+    std::iter::once(path.to_owned()).chain(beside).find(is_its)
+}
+
+/// Removes the empty directories in which a killed process was about to make a worktree.
+pub(super) fn clear_drafts(path: &Path) {
+    for draft in leftovers(path, ".new-") {
+        if let Err(error) = std::fs::remove_dir(&draft) {
+            tracing::debug!(draft = %draft.display(), %error, "left as it is");
+        }
+    }
 }

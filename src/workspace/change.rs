@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use crate::contract::ids::CommitId;
 use crate::crashpoint::{Point, reach};
+use crate::fsutil;
 use crate::git::Swap;
 use crate::git::contents::ignored::IgnoredUse;
 use crate::git::contents::nested::rename_in_submodules;
@@ -23,7 +24,7 @@ use crate::supervise::{process_words, settled_workers};
 use crate::words::{error_chain, pluralize};
 
 use super::Workspaces;
-use super::aside::{clear_drafts, left, leftovers};
+use super::aside::{clear_drafts, found_at, left, leftovers};
 use super::context::{Context, Pending, Remaking, Restore, State};
 use super::refusal::{Refusal, Why};
 use super::remade::Remade;
@@ -247,7 +248,11 @@ impl Workspaces<'_> {
         warnings.extend(self.take_settings(held, &worktree).map_err(|error| because(&error))?);
         if pending.ignored {
             match self.carry_ignored(held, &aside, &worktree) {
-                Ok(true) => pending.keep = None,
+                Ok(true) => {
+                    pending.keep = None;
+                    let gone = left(&path, "gone", held.context.generation);
+                    std::fs::rename(&aside, gone).map_err(|error| because(&error))?;
+                }
                 Ok(false) => {}
                 Err(why) => warnings.push(format!("could not move its ignored files: {why}")),
             }
@@ -276,16 +281,12 @@ impl Workspaces<'_> {
         held.context.undo =
             pending.undo.clone().filter(is_worth).or(earlier).or_else(|| pending.undo.clone());
         let is_there = aside.symlink_metadata().is_ok();
-        let gone = (is_there && pending.keep.is_none()).then(|| left(&path, "gone", held.context.generation));
-        if let Some(gone) = &gone {
-            std::fs::rename(&aside, gone).map_err(|error| because(&error))?;
-        }
         held.save()?;
         self.drop_settings(held);
         reach(Point::RollbackDone);
         drop(worktree);
-        if let Some(gone) = &gone {
-            self.discard(gone);
+        for gone in leftovers(&path, ".gone-") {
+            self.discard(&gone);
         }
         let kept = pending.keep.filter(|_| is_there).map(|why| (aside, why));
         let context = held.context.clone();
@@ -305,19 +306,14 @@ impl Workspaces<'_> {
         let path = &context.worktree_path;
         let draft = left(path, "new", context.generation);
         let made = self.repo.draft_workspace((&draft, path), &context.mark(), commit, trees);
-        let made = made.map_err(|error| words(&error)).and_then(|worktree| {
-            let is_right = trees.is_some()
-                || self.repo.is_as_filled(&worktree, commit)
-                || self.repo.is_clean(&worktree).map_err(|error| words(&error))?;
-            if !is_right {
-                return Err(format!("it differs from {commit} after it was made"));
-            }
-            worktree.put_at(path).map_err(|error| format!("{}: {error}", path.display()))
-        });
-        if made.is_err() {
-            clear_drafts(path).map_err(|error| words(&error))?;
+        let worktree = made.map_err(|error| words(&error))?;
+        let is_right = trees.is_some()
+            || self.repo.is_as_filled(&worktree, commit)
+            || self.repo.is_clean(&worktree).map_err(|error| words(&error))?;
+        if !is_right {
+            return Err(format!("it differs from {commit} after it was made"));
         }
-        made
+        worktree.put_at(path).map_err(|error| format!("{}: {error}", path.display()))
     }
 
     /// Whether what was there is what is made, so that nothing can be brought back.
@@ -339,7 +335,6 @@ impl Workspaces<'_> {
         let words = |error: &dyn std::error::Error| error_chain(error);
         let mark = held.context.mark();
         let Some(pending) = held.context.pending.clone() else { return Ok(Vec::new()) };
-        clear_drafts(&path).map_err(|error| words(&error))?;
         let its = self.repo.worktrees_of(&mark).map_err(|error| words(&error))?;
         let its = its.into_iter().map(|one| one.checkout.place);
         let is_old = |place: &Workplace| {
@@ -351,32 +346,56 @@ impl Workspaces<'_> {
         for place in &new {
             told.extend(self.put_half_made_aside(held, place)?);
         }
-        if is_there(&path) && (is_there(aside) || !new.is_empty()) {
-            told.extend(self.put_unlisted_aside(held)?);
-        } else if is_there(&path) {
+        clear_drafts(&path);
+        let is_first = !is_there(aside) && (!old.is_empty() || pending.keep.is_some());
+        if is_there(&path) && is_first && new.is_empty() {
             std::fs::rename(&path, aside).map_err(|error| words(&error))?;
+        } else if is_there(&path) {
+            told.extend(self.put_unlisted_aside(held)?);
         }
         reach(Point::RollbackAside);
         for place in &old {
             rename_in_submodules(&place.git_dir, &path, aside);
             told.extend(self.copy_settings(held, &place.git_dir).map_err(|error| words(&error))?);
         }
-        if !old.is_empty() && !is_there(aside) {
-            told.push(absent(&path));
-        }
         for place in old {
-            if pending.keep.is_none() {
-                told.extend(self.save_again(held, aside)?);
-            }
-            let keep = held.context.pending.as_ref().and_then(|pending| pending.keep.as_deref());
-            let now = Workplace { path: aside.to_owned(), git_dir: place.git_dir.clone() };
-            match keep.filter(|_| aside.is_dir()) {
-                Some(why) => self.repo.leave_workspace(&now, &mark, pending.head(), why),
-                None => self.repo.forget_worktree(&place),
-            }
-            .map_err(|error| words(&error))?;
+            told.extend(self.give_up(held, &place, aside)?);
         }
         Ok(told)
+    }
+
+    /// Saves what is in the old worktree, which was renamed to `aside`, and gives up its registration or leaves it to the
+    /// user.
+    fn give_up(&self, held: &mut Held, place: &Workplace, aside: &Path) -> Result<Vec<String>, String> {
+        let words = |error: &dyn std::error::Error| error_chain(error);
+        let (path, generation) = (held.context.worktree_path.clone(), held.context.generation);
+        let Some(pending) = held.context.pending.clone() else { return Ok(Vec::new()) };
+        let mut told = Vec::new();
+        let forget = |told| {
+            self.repo.forget_worktree(place).map_err(|error| words(&error))?;
+            Ok(told)
+        };
+        if aside.symlink_metadata().is_err() {
+            // Else a process that was killed had saved all of it.
+            if found_at(&path, place).is_none() {
+                told.push(absent(&path));
+            }
+            return forget(told);
+        }
+        if pending.keep.is_none() {
+            told.extend(self.save_again(held, aside)?);
+        }
+        let keep = held.context.pending.as_ref().and_then(|pending| pending.keep.as_deref());
+        if let Some(why) = keep.filter(|_| aside.is_dir()) {
+            let now = Workplace { path: aside.to_owned(), git_dir: place.git_dir.clone() };
+            let left = self.repo.leave_workspace(&now, &held.context.mark(), pending.head(), why);
+            return left.map(|()| told).map_err(|error| words(&error));
+        }
+        if keep.is_none() {
+            // From now on its name says that all in it is saved.
+            std::fs::rename(aside, left(&path, "gone", generation)).map_err(|error| words(&error))?;
+        }
+        forget(told)
     }
 
     /// Saves what is in the renamed worktree: somebody may have written there since it was saved.
@@ -408,9 +427,6 @@ impl Workspaces<'_> {
         let takes = worktree.as_ref().filter(|_| is_rollback || held.context.state == State::Removing);
         let beyond = takes.map_or(Ok(0), |worktree| self.repo.ignored_beyond(worktree, to));
         let carries = !is_rollback || self.options.keeps_ignored;
-        // Git takes a damaged repository for a directory with files.
-        let others = worktree.as_ref().filter(|_| carries);
-        let has_others = others.is_some_and(|worktree| self.repo.has_repositories(worktree).unwrap_or(true));
         let mut saved = self.save_in(held, renamed, worktree, to)?;
         let beyond = match beyond {
             Ok(0) => None,
@@ -431,7 +447,7 @@ impl Workspaces<'_> {
             };
             let ignored = saved.ignored;
             saved.keep = match (ignored.is_empty(), keys) {
-                (true, 0) => has_others.then(|| "it has another repository".to_owned()),
+                (true, 0) => None,
                 (true, _) => Some(format!("it has {}", pluralize(keys, "file that looks like a key"))),
                 (false, _) => Some(format!("it has {}, which no commit holds", ignored.words())),
             };
@@ -446,19 +462,23 @@ impl Workspaces<'_> {
         let words = |error: &dyn std::error::Error| error_chain(error);
         let (path, generation) = (&held.context.worktree_path, held.context.generation);
         let Some(pending) = &held.context.pending else { return Ok(None) };
-        let is_its = |at: &PathBuf| Workplace { path: at.clone(), ..place.clone() }.names_its_registration();
+        let forget = || self.repo.forget_worktree(place).map_err(|error| words(&error));
+        let is_filled = place.git_dir.join("index").symlink_metadata().is_ok();
+        let is_draft = |at: &Path| leftovers(path, ".new-").iter().any(|draft| draft == at);
+        let is_gone = |at: &Path| leftovers(path, ".gone-").iter().any(|gone| gone == at);
         let is_unnamed = path.is_dir() && path.join(".git").symlink_metadata().is_err();
-        let renamed = if is_its(path) || is_unnamed {
-            let renamed = left(path, "kept", generation);
-            std::fs::rename(path, &renamed).map_err(|error| words(&error))?;
-            reach(Point::HalfMadeAside);
-            Some(renamed)
-        } else {
-            leftovers(path, ".kept-").into_iter().find(is_its)
-        };
-        let Some(renamed) = renamed else {
-            self.repo.forget_worktree(place).map_err(|error| words(&error))?;
-            return Ok(None);
+        let renamed = match found_at(path, place) {
+            Some(at) if is_gone(&at) => return forget().map(|()| None),
+            // Git has not completed it, and it was never at its place.
+            Some(at) if is_draft(&at) && !is_filled => {
+                fsutil::remove_all(&at).map_err(|error| words(&error))?;
+                return forget().map(|()| None);
+            }
+            Some(at) if at == *path || is_draft(&at) => self.renamed_aside(held, &at)?,
+            Some(at) => at,
+            // Somebody removed its link.
+            None if is_unnamed && is_filled => self.renamed_aside(held, path)?,
+            None => return forget().map(|()| None),
         };
         rename_in_submodules(&place.git_dir, path, &renamed);
         let saved = self.save_renamed(held, &renamed, pending.to()).map_err(|refusal| refusal.message)?;
@@ -477,6 +497,14 @@ impl Workspaces<'_> {
         self.discard(&gone);
         let rescue = saved.restore.rescue;
         Ok(rescue.map(|name| format!("what was in a worktree that was not complete is saved: {name}")))
+    }
+
+    /// Renames a directory, so that it stays.
+    fn renamed_aside(&self, held: &Held, at: &Path) -> Result<PathBuf, String> {
+        let renamed = left(&held.context.worktree_path, "kept", held.context.generation);
+        std::fs::rename(at, &renamed).map_err(|error| error_chain(&error))?;
+        reach(Point::HalfMadeAside);
+        Ok(renamed)
     }
 
     /// Puts aside a directory in the place of the worktree that git does not list.
@@ -551,9 +579,11 @@ pub(super) fn absent(path: &Path) -> String {
     )
 }
 
-/// Whether a directory has nothing in it but git's link.
+/// Whether a directory has nothing in it but git's link, which is a file: a directory of that name is a repository.
 fn is_bare(directory: &Path) -> bool {
+    let is_link = |entry: std::fs::DirEntry| {
+        entry.file_name() == ".git" && entry.file_type().is_ok_and(|kind| kind.is_file())
+    };
     directory.symlink_metadata().is_ok_and(|found| found.is_dir())
-        && std::fs::read_dir(directory)
-            .is_ok_and(|entries| entries.flatten().all(|entry| entry.file_name() == ".git"))
+        && std::fs::read_dir(directory).is_ok_and(|entries| entries.flatten().all(is_link))
 }

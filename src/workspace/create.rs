@@ -24,7 +24,7 @@ use crate::runner::landing::salvage::{Disposal, Fate, Work, dispose};
 use crate::words::{no_commit, shell_quote};
 
 use super::Workspaces;
-use super::aside::clear_drafts;
+use super::aside::{clear_drafts, found_at};
 use super::context::{Context, FILE, SHORTEST_SLUG, State, VERSION, check_name};
 use super::heard::{recorded, unheard_words};
 use super::refusal::{Refusal, Why};
@@ -411,9 +411,23 @@ impl Workspaces<'_> {
     fn undo(&self, held: Held) -> Result<(), Refusal> {
         let (path, head) = (held.context.worktree_path.clone(), held.context.head());
         let because = |error: &dyn std::error::Error| Refusal::because("undo it", error);
-        let worktree =
-            self.repo.hold_workspace(&path, &held.context.mark()).map_err(|error| because(&error))?;
-        clear_drafts(&path).map_err(|error| because(&error))?;
+        let its = self.repo.worktrees_of(&held.context.mark()).map_err(|error| because(&error))?;
+        let its = its.first().map(|one| &one.checkout.place);
+        // Somebody may have made something at its place before it was there.
+        let at = its.and_then(|place| found_at(&path, place));
+        let worktree = match (its, &at) {
+            (Some(place), None) if path.symlink_metadata().is_ok() => {
+                self.repo.forget_worktree(place).map_err(|error| because(&error))?;
+                (self.options.tell)(&format!("what is at {} stays: it is none of ours", path.display()));
+                None
+            }
+            (Some(_), _) => {
+                let at = at.as_ref().unwrap_or(&path);
+                self.repo.hold_workspace(at, &held.context.mark()).map_err(|error| because(&error))?
+            }
+            (None, _) => None,
+        };
+        clear_drafts(&path);
         if let Some(worktree) = worktree {
             // Without an index git has not filled it, so there is nothing of anybody in it.
             let is_filled = worktree.git_dir.join("index").exists();

@@ -11,6 +11,7 @@ use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 
 use crate::crashpoint::{Point, reach};
 use crate::git::contents::ignored::Ignored;
+use crate::git::process::call::ProcessError;
 use crate::git::worktrees::held::Worktree;
 use crate::runner::attempt::include::{leads_elsewhere, make_way};
 use crate::words::error_chain;
@@ -61,14 +62,31 @@ impl Workspaces<'_> {
                 Err(error) => tracing::debug!(path = %source.display(), %error, "left in place"),
             }
         }
-        // Git takes a damaged repository for a directory with files.
-        if moved < files.len() + repositories.len() + keys.len()
-            || self.repo.has_repositories(&from).map_err(|error| words(&error))?
-        {
+        if moved < files.len() + repositories.len() + keys.len() {
             return Ok(false);
         }
+        self.carry_empty(&from, new).map_err(|error| words(&error))?;
         reach(Point::IgnoredCarried);
         self.repo.forget_worktree(&from).map_err(|error| words(&error))?;
         Ok(true)
+    }
+
+    /// Makes the empty directories that git ignores in the old worktree in the new one: a bare repository needs its own.
+    fn carry_empty(&self, from: &Worktree, new: &Worktree) -> Result<(), ProcessError> {
+        let mut empty = BTreeSet::new();
+        let mut ahead = vec![PathBuf::new()];
+        while let Some(below) = ahead.pop() {
+            let directories = std::fs::read_dir(from.path.join(&below)).into_iter().flatten().flatten();
+            let directories = directories.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+            ahead.extend(directories.map(|entry| below.join(entry.file_name())));
+            empty.insert(below);
+        }
+        empty.retain(|below| !leads_elsewhere(&new.path, &below.join("x")) && !new.path.join(below).exists());
+        for below in self.repo.ignored_in(new, &empty)? {
+            if let Err(error) = std::fs::create_dir_all(new.path.join(&below)) {
+                tracing::debug!(below = %below.display(), %error, "left out");
+            }
+        }
+        Ok(())
     }
 }

@@ -209,9 +209,6 @@ impl Workspaces<'_> {
             // The directory may be gone.
             if let Some(why) = keep.filter(|_| aside.symlink_metadata().is_ok()) {
                 told.push(format!("the old worktree stays at {}: {why}", aside.display()));
-            } else if aside.symlink_metadata().is_ok() {
-                std::fs::rename(&aside, left(&path, "gone", held.context.generation))
-                    .map_err(|error| because(&error))?;
             }
             reach(Point::RemovalUnregistered);
             archive = self.remove_branch(held, &mut told)?.unwrap_or(archive);

@@ -8,7 +8,7 @@
 //! stored it (Git LFS, git-annex), or writes what follows from the history.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -42,15 +42,13 @@ impl Repo {
         }
         let head = self.checked_out(worktree).and_then(|head| self.commit(head).ok());
         let Some(head) = head else { return Ok(true) };
-        let mut files = all.iter().filter_map(|path| filtered(&worktree.path, path));
-        Ok(files.any(|one| !self.gives_back(worktree, head.tree, &one)))
+        Ok(!self.not_given_back(worktree, head.tree, &all)?.is_empty())
     }
 
     /// Whether a submodule at `head` has such contents.
     pub(super) fn has_filtered_at(&self, place: &Workplace, head: CommitId) -> Result<bool, ProcessError> {
         let all = self.candidates(place, None)?;
-        let mut files = all.iter().filter_map(|path| filtered(&place.path, path));
-        Ok(files.any(|one| !self.gives_back(place, head, &one)))
+        Ok(!self.not_given_back(place, head, &all)?.is_empty())
     }
 
     /// The tree `files` with the contents as they are in the worktree, where it would not give them back.
@@ -61,11 +59,9 @@ impl Repo {
     ) -> Result<CommitId, RescueError> {
         let mut edits: Vec<Edit> = Vec::new();
         let all = self.candidates(worktree, made_from(worktree))?;
-        for one in all.iter().filter_map(|path| filtered(&worktree.path, path)) {
-            if !self.gives_back(worktree, files, &one) {
-                let blob = self.write_blob(&one.content)?;
-                edits.push((one.path, Some((one.kind, blob))));
-            }
+        for one in self.not_given_back(worktree, files, &all)? {
+            let blob = self.write_blob(&one.content)?;
+            edits.push((one.path, Some((one.kind, blob))));
         }
         if edits.is_empty() { Ok(files) } else { Ok(self.changed_tree(files, &edits)?) }
     }
@@ -77,7 +73,7 @@ impl Repo {
         old: CommitId,
         new: CommitId,
     ) -> Result<Option<PathBuf>, ProcessError> {
-        let candidates = self.candidates(place, Some(old))?;
+        let mut candidates = self.candidates(place, Some(old))?;
         if candidates.is_empty() {
             return Ok(None);
         }
@@ -85,23 +81,42 @@ impl Repo {
         let changed = ["diff-tree", "-r", "-z", "--no-renames", "--name-only", &from, &to];
         let changed = place.git(changed).run()?.stdout;
         let changed: BTreeSet<&[u8]> = changed.split(|byte| *byte == 0).collect();
-        let trees = [old, new].map(|one| self.commit(one).map_or(one, |commit| commit.tree));
-        let files = candidates.iter().filter(|path| changed.contains(path.as_slice()));
-        let mut files = files.filter_map(|path| filtered(&place.path, path));
-        let found = files.find(|one| !trees.iter().any(|tree| self.gives_back(place, *tree, one)));
-        Ok(found.map(|one| PathBuf::from(OsStr::from_bytes(&one.path))))
+        candidates.retain(|path| changed.contains(path.as_slice()));
+        for tree in [old, new].map(|one| self.commit(one).map_or(one, |commit| commit.tree)) {
+            let found = self.not_given_back(place, tree, &candidates)?;
+            candidates = found.into_iter().map(|one| one.path.into()).collect();
+        }
+        Ok(candidates.into_iter().next().map(|path| PathBuf::from(OsStr::from_bytes(&path))))
     }
 
-    /// Whether a checkout of `files` writes what is in the file.
-    fn gives_back(&self, worktree: &Workplace, files: CommitId, one: &Filtered) -> bool {
-        let stored = one.path.to_str().ok().and_then(|path| self.file_at(files, path).ok().flatten());
-        if stored.is_some_and(|stored| self.blob_id(&one.content) == Some(stored.id)) {
-            return true;
-        }
-        // Line ends may differ.
-        let name = [files.to_string().as_bytes(), b":", &one.path].concat();
-        let written = worktree.git(["cat-file", "--filters"]).arg(OsStr::from_bytes(&name)).run_unchecked();
-        written.is_ok_and(|written| written.status.success() && written.stdout == one.content)
+    /// Those of the files at `paths` in which a checkout of the tree `files` would not write what is in them.
+    fn not_given_back(
+        &self,
+        place: &Workplace,
+        files: CommitId,
+        paths: &BTreeSet<Vec<u8>>,
+    ) -> Result<Vec<Filtered>, ProcessError> {
+        let is_stored = |one: &Filtered| {
+            let stored = one.path.to_str().ok().and_then(|path| self.file_at(files, path).ok().flatten());
+            stored.is_some_and(|stored| self.blob_id(&one.content) == Some(stored.id))
+        };
+        let found = paths.iter().filter_map(|path| filtered(&place.path, path));
+        let mut found: Vec<Filtered> = found.filter(|one| !is_stored(one)).collect();
+        let Some(room) = (!found.is_empty()).then(tempfile::tempdir).and_then(Result::ok) else {
+            return Ok(found);
+        };
+        // Line ends may differ, so git writes the files elsewhere. One that it cannot write is not given back.
+        let (index, written) = (room.path().join("index"), room.path().join("files"));
+        let git = || place.git(["-c", "core.sparseCheckout=false"]).env("GIT_INDEX_FILE", &index);
+        git().args(["read-tree", &files.to_string()]).run()?;
+        let mut prefix = OsString::from("--prefix=");
+        prefix.push(written.join(""));
+        let input: Vec<u8> = found.iter().flat_map(|one| [&one.path, &b"\0"[..]].concat()).collect();
+        let write = git().args(["checkout-index", "--quiet", "-z", "--stdin"]).arg(prefix);
+        write.stdin(input).run_unchecked()?;
+        let place_of = |one: &Filtered| written.join(OsStr::from_bytes(&one.path));
+        found.retain(|one| fsutil::read_plain(&place_of(one)).ok().as_ref() != Some(&one.content));
+        Ok(found)
     }
 
     /// The paths that have such a filter, by the attributes as they are now or as `before` has them: git does not read a

@@ -35,20 +35,16 @@ impl Repo {
         Ok(found)
     }
 
-    /// The ignored files in the directories of submodules that are not there.
-    pub(super) fn ignored_strays(&self, worktree: &Worktree) -> Result<BTreeSet<PathBuf>, ProcessError> {
-        let links: BTreeSet<PathBuf> = self.links_of(worktree)?.into_iter().map(|(path, _)| path).collect();
-        if links.is_empty() {
-            return Ok(BTreeSet::new());
-        }
-        let strays = look(&worktree.path, &links).strays;
-        ignored_of(&|| worktree.git(["check-ignore", "--no-index"]), &strays)
-    }
-
-    /// Whether other repositories are in a worktree, ignored ones included.
-    pub(crate) fn has_repositories(&self, worktree: &Worktree) -> Result<bool, ProcessError> {
+    /// What git ignores and does not list: other repositories, and files in the directories of submodules that are not
+    /// there.
+    pub(super) fn ignored_hidden(
+        &self,
+        worktree: &Worktree,
+    ) -> Result<(BTreeSet<PathBuf>, BTreeSet<PathBuf>), ProcessError> {
         let links = self.links_of(worktree)?.into_iter().map(|(path, _)| path).collect();
-        Ok(!look(&worktree.path, &links).repositories.is_empty())
+        let Hidden { repositories, strays } = look(&worktree.path, &links);
+        let ignored = |paths| ignored_of(&|| worktree.git(["check-ignore", "--no-index"]), paths);
+        Ok((ignored(&repositories)?, ignored(&strays)?))
     }
 }
 

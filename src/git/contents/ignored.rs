@@ -104,12 +104,22 @@ impl Repo {
 
     /// What git ignores in a worktree, in its submodules, and in the directories of submodules that are not there.
     pub(crate) fn ignored(&self, worktree: &Worktree) -> Result<Ignored, ProcessError> {
-        let mut found = Ignored::default();
-        found.add(Path::new(""), &worktree.git(LISTED).run()?.stdout);
-        found.files.extend(self.ignored_strays(worktree)?);
+        let mut found = self.ignored_outside(worktree)?;
         for below in self.submodules_there(worktree)? {
             found.add(&below, &Git::new(&worktree.path.join(&below)).args(LISTED).run()?.stdout);
         }
+        Ok(found)
+    }
+
+    /// The same outside of submodules that are there.
+    fn ignored_outside(&self, worktree: &Worktree) -> Result<Ignored, ProcessError> {
+        let mut found = Ignored::default();
+        found.add(Path::new(""), &worktree.git(LISTED).run()?.stdout);
+        let (repositories, strays) = self.ignored_hidden(worktree)?;
+        // Git takes a damaged repository for a directory with files.
+        found.files.retain(|path| !path.ancestors().any(|above| repositories.contains(above)));
+        found.files.extend(strays);
+        found.repositories.extend(repositories);
         Ok(found)
     }
 
@@ -125,13 +135,13 @@ impl Repo {
         for below in self.submodules_there(worktree)? {
             beyond += beyond_in(&worktree.path.join(below))?;
         }
-        let listed = worktree.git(LISTED).run()?.stdout;
-        let strays = self.ignored_strays(worktree)?;
-        let mut asked = entries(&listed);
-        asked.extend(strays.iter().map(|path| path.as_os_str().as_bytes()));
+        let Ignored { files, repositories } = self.ignored_outside(worktree)?;
+        let mut asked: Vec<Vec<u8>> = files.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect();
+        asked.extend(repositories.iter().map(|path| [path.as_os_str().as_bytes(), b"/"].concat()));
         if asked.is_empty() {
             return Ok(beyond);
         }
+        let asked: Vec<&[u8]> = asked.iter().map(Vec::as_slice).collect();
         let room = empty_repository()?;
         self.extract_named(commit, ".gitignore", room.path())?;
         Ok(beyond + asked.len().saturating_sub(number_ignored(room.path(), &asked)?))

@@ -183,9 +183,10 @@ fn named_program(directory: &Path) -> Result<Option<String>, ProcessError> {
     Ok(None)
 }
 
-/// The commit a worktree was made from. Its submodule commits were fetched, not made here.
+/// The commit a worktree was made from, if its reflog still has it. Its submodule commits were fetched, not made here.
 pub(super) fn made_from(worktree: &Worktree) -> Option<CommitId> {
-    reflog::of_head(&worktree.git_dir).first().map(|made| made.to)
+    // Git drops the oldest entries after some time.
+    reflog::of_head(&worktree.git_dir).first().filter(|made| made.from.is_null()).map(|made| made.to)
 }
 
 /// The private git directory of the submodule in `directory`, without links.

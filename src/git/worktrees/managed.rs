@@ -121,10 +121,19 @@ impl Repo {
             self.note_place(path, &git_dir).map_err(files("write in", &git_dir))?;
             Worktree::held(Workplace { path: draft.to_owned(), git_dir }, mark.clone(), true, held)
         };
-        match trees {
-            Some((files, index)) => self.restore_files(&worktree, files, index)?,
-            None => worktree.fill(commit)?,
+        let filled = match trees {
+            Some((files, index)) => self.restore_files(&worktree, files, index),
+            None => worktree.fill(commit),
+        };
+        if let Err(error) = filled {
+            // A full disk needs its room.
+            let removed = fsutil::remove_all(draft).map_err(files("remove", draft));
+            if let Err(left) = removed.and_then(|()| self.forget_worktree(&worktree)) {
+                tracing::warn!(%left, "a worktree that could not be filled was left behind");
+            }
+            return Err(error.into());
         }
+        crate::crashpoint::reach(crate::crashpoint::Point::WorktreeFilled);
         Ok(worktree)
     }
 }

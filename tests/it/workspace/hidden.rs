@@ -255,11 +255,21 @@ fn an_ignored_repository_is_like_an_ignored_file() {
     repo.git(["config", "aynig.rollbackKeepIgnored", "true"]);
     repo.workspace_ok(["rollback", &made.slug]);
     assert!(is_whole(&made.path.with_file_name("fix.kept-2")));
-    // One that git takes for files is left where it is.
+    // One that git takes for files, and a bare one, which needs its empty directories.
     let (repo, made, _) = field();
-    made.sh(&repo, &format!("{script}; : >.git/HEAD; cd ../..; git bisect start >../out"));
-    let said = err(&repo.workspace_ok(["snapshot", &made.slug]));
-    assert!(is_whole(&made.path.with_file_name("fix.kept-1")), "{said}");
+    let bare = "git init -q --bare x.tmp/bare; git --git-dir=x.tmp/bare fetch -q . HEAD:refs/heads/own; git --git-dir=x.tmp/bare pack-refs --all; find x.tmp/bare -type d -empty";
+    made.sh(&repo, &format!("{script}; echo x >x; : >.git/HEAD; cd ../..; {bare}; git bisect start >../out"));
+    repo.workspace_ok(["snapshot", &made.slug]);
+    assert!(is_whole(&made.path));
+    assert_eq!(made.git(&repo, &["--git-dir=x.tmp/bare", "rev-parse", "own"]), repo.head("main"));
+    // One that git does not list, since its directory has a tracked file, and that no commit ignores.
+    let (repo, made, _) = field();
+    let own = format!(
+        "mkdir -p $REPO/.git/info; echo dir/ >>$REPO/.git/info/exclude; cd dir; git init -q; {COMMIT} --allow-empty -m own"
+    );
+    made.sh(&repo, &format!("{own}; cd ..; echo x >>b"));
+    repo.workspace_ok(["rollback", &made.slug]);
+    assert!(made.path.with_file_name("fix.kept-1/dir/.git").is_dir());
     let (repo, made, _) = field();
     made.sh(&repo, &script);
     let preview = out(&repo.workspace_ok(["remove", &made.slug]));

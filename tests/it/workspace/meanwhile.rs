@@ -16,8 +16,8 @@ fn done(output: &std::process::Output) -> Value {
 
 /// Whether a file is in the worktree, in an old one beside it, or in a commit of a rescue ref.
 fn is_somewhere(repo: &Repo, worktree: &Path, file: &str) -> bool {
-    let beside = fs::read_dir(worktree.parent().expect("above")).expect("a directory");
-    let is_there = beside.flatten().any(|entry| {
+    let beside = fs::read_dir(worktree.parent().expect("above"));
+    let is_there = beside.into_iter().flatten().flatten().any(|entry| {
         !entry.file_name().to_string_lossy().contains(".gone-") && entry.path().join(file).is_file()
     });
     let names = |rescue: &String| repo.git(["ls-tree", "--name-only", rescue]);
@@ -98,6 +98,60 @@ fn a_new_worktree_is_at_its_place_when_it_is_complete() {
         let beside = fs::read_dir(made.path.parent().expect("above")).expect("a directory");
         let is_new = |name: std::ffi::OsString| name.to_string_lossy().contains(".new-");
         assert!(!beside.flatten().any(|entry| is_new(entry.file_name())), "{next}");
+    }
+}
+
+/// CONTRACT 15.4, 15.7
+#[test]
+fn what_a_person_makes_where_a_worktree_was_being_made_stays() {
+    // What is at the place, or in the draft, when the next change goes on.
+    let repository = "git init -q \"$PLACE\"; git -C \"$PLACE\" commit -q --allow-empty -m own";
+    let ignored = "mkdir \"$PLACE\"; echo mine >\"$PLACE/mine.tmp\"";
+    let in_draft = "echo mine >\"$PLACE.new-1/mine\"";
+    let beside = "mkdir \"$PLACE.new-7\"; echo mine >\"$PLACE.new-7/mine\"";
+    for (verb, point, script, file) in [
+        ("rollback", "rollback-moved", repository, ".git/HEAD"),
+        ("rollback", "worktree-registered", ignored, "mine.tmp"),
+        ("rollback", "worktree-filled", ignored, "mine.tmp"),
+        ("rollback", "worktree-filled", in_draft, "mine"),
+        ("rollback", "worktree-filled", beside, "mine"),
+        ("create", "worktree-registered", ignored, "mine.tmp"),
+        ("create", "worktree-filled", ignored, "mine.tmp"),
+        ("create", "worktree-filled", in_draft, "mine"),
+    ] {
+        let (repo, made, _) = field();
+        made.sh(&repo, "echo x >>b");
+        let mut command = repo.workspace_command();
+        let name = if verb == "create" { "other" } else { made.slug.as_str() };
+        let killed = command.args([verb, name]).env("AYNIG_CRASH_AT", point).output().expect("aynig runs");
+        assert_eq!(killed.status.code(), None, "{verb} {point}");
+        let all = fs::read_dir(made.path.ancestors().nth(2).expect("the root")).expect("a directory");
+        let own = made.path.parent().expect("above");
+        let others = all.flatten().map(|entry| entry.path()).find(|path| path != own);
+        let place = others.map_or_else(|| made.path.clone(), |other| other.join("other"));
+        let mut shell = std::process::Command::new("/bin/sh");
+        let script = format!("git() {{ command git -c user.name=A -c user.email=a@b \"$@\"; }}; {script}");
+        let done =
+            hermetic(&mut shell).args(["-euc", &script]).env("PLACE", &place).output().expect("a shell");
+        assert!(done.status.success(), "{}", err(&done));
+        let next = err(&repo.workspace_ok(["snapshot", &made.slug]));
+        assert!(is_somewhere(&repo, &place, file), "{verb} {point} {script}: {next}");
+    }
+}
+
+/// CONTRACT 15.7
+#[test]
+fn an_old_worktree_has_a_name_that_says_whether_all_of_it_is_saved() {
+    for (verb, point) in [("rollback", "rollback-unregistered"), ("remove", "removal-unregistered")] {
+        let (repo, made, _) = field();
+        made.sh(&repo, "echo x >>b");
+        let mut command = repo.workspace_command();
+        let apply: &[&str] = if verb == "remove" { &["--apply"] } else { &[] };
+        command.arg(verb).args(apply).arg(&made.slug).env("AYNIG_CRASH_AT", point);
+        assert_eq!(command.output().expect("aynig runs").status.code(), None, "{verb}");
+        let beside = fs::read_dir(made.path.parent().expect("above")).expect("a directory");
+        let names: Vec<_> = beside.flatten().map(|entry| entry.file_name()).collect();
+        assert_eq!(names, ["fix.gone-1"], "{verb}");
     }
 }
 
