@@ -24,6 +24,7 @@
 //! | `rollback` | puts branch and worktree back to the base, and takes that back |
 //! | `heard` | what the ledger of a run hears about its workspaces |
 //! | `published` | what is recorded while a workspace is published |
+//! | `saved` | saves what is in a worktree before it is made anew or removed |
 //! | `aside` | the names of directories beside a worktree that is made anew |
 //! | `remove` | removes a workspace, after all of it was saved |
 //! | `condition` | what is wrong with workspaces, for `doctor` |
@@ -74,6 +75,7 @@ mod remade;
 mod remotes;
 mod remove;
 mod rollback;
+mod saved;
 mod settings;
 mod snapshot;
 mod sound;

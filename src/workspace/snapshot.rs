@@ -399,7 +399,7 @@ impl Workspaces<'_> {
             let refusal = Refusal::new(Why::Failed, format!("could not {trying}: {why}"));
             match error {
                 RescueError::OtherRepositories { .. } => refusal
-                    .hint("commit what is in those repositories where it belongs, take them out or ignore them; then again"),
+                    .hint("commit and push what is in those repositories, take them out or ignore them; then again"),
                 _ if is_empty => refusal.hint("take that repository out, ignore it, or commit in it; then again"),
                 _ => refusal,
             }

@@ -115,7 +115,7 @@ impl Repo {
         let write = git().args(["checkout-index", "--quiet", "-z", "--stdin"]).arg(prefix);
         write.stdin(input).run_unchecked()?;
         let place_of = |one: &Filtered| written.join(OsStr::from_bytes(&one.path));
-        found.retain(|one| fsutil::read_plain(&place_of(one)).ok().as_ref() != Some(&one.content));
+        found.retain(|one| fsutil::read_plain(place_of(one)).ok().as_ref() != Some(&one.content));
         Ok(found)
     }
 

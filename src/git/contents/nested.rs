@@ -61,7 +61,7 @@ impl Repo {
         })
     }
 
-    /// The submodules of a worktree whose contents exist nowhere else.
+    /// The submodules of a worktree whose contents exist nowhere else, each with what it has.
     pub(crate) fn unsaved_submodules(&self, worktree: &Worktree) -> Result<Vec<String>, ProcessError> {
         if modules(&worktree.git_dir).is_empty() && !worktree.path.is_dir() {
             return Ok(Vec::new());
@@ -101,8 +101,8 @@ impl Repo {
             if !is_populated(&inside) {
                 continue;
             }
-            if !self.is_saved(&inside, known(path))? {
-                unsaved.push(path.to_string_lossy().into_owned());
+            if let Some(why) = self.unsaved_there(&inside, known(path))? {
+                unsaved.push(format!("{}: {why}", path.display()));
             }
             seen.extend(git_dir_of(&inside));
         }
@@ -110,15 +110,15 @@ impl Repo {
         // the whole worktree. Its name may be the path of another one.
         for (name, repository) in modules(&place.git_dir) {
             let is_seen = repository.canonicalize().is_ok_and(|repository| seen.contains(&repository));
-            if !is_seen && !left_is_saved(&repository, known(&name))? {
-                unsaved.push(name.to_string_lossy().into_owned());
+            if let Some(why) = unsaved_left(&repository, known(&name))?.filter(|_| !is_seen) {
+                unsaved.push(format!("{}: {why}", name.display()));
             }
         }
         Ok(unsaved)
     }
 
     /// The submodule commits of a commit of ours. What is not all here is fetched by git.
-    fn gitlinks_of(
+    pub(super) fn gitlinks_of(
         &self,
         worktree: &Worktree,
         made: &Stored,
@@ -203,58 +203,75 @@ fn is_populated(directory: &Path) -> bool {
 }
 
 impl Repo {
-    /// Whether everything in a submodule exists elsewhere; `fetched` is the commit it was made from.
-    fn is_saved(&self, directory: &Path, fetched: Option<CommitId>) -> Result<bool, ProcessError> {
-        let Some(git_dir) = git_dir_of(directory) else { return Ok(false) };
-        let changes = Git::new(directory)
+    /// What exists nowhere else in a submodule; `fetched` is the commit it was made from.
+    fn unsaved_there(
+        &self,
+        directory: &Path,
+        fetched: Option<CommitId>,
+    ) -> Result<Option<String>, ProcessError> {
+        let Some(git_dir) = git_dir_of(directory) else { return Ok(Some("a damaged .git".to_owned())) };
+        let git = || Git::new(directory);
+        let changes = git()
             .env("GIT_OPTIONAL_LOCKS", "0")
             .env("GIT_NO_LAZY_FETCH", "1")
             .args(self.with_cases())
             .args(["status", "--porcelain", "-z", "--untracked-files=normal"])
             .args(["--ignore-submodules=untracked"])
             .run_over_all()?;
-        if !changes.stdout.is_empty() || overlooks_files(directory)? {
-            return Ok(false);
+        let has_changes = !changes.stdout.is_empty() || overlooks_files(directory)?;
+        if has_changes {
+            return Ok(Some("changes that are not committed".to_owned()));
         }
-        if has_worktrees(&git_dir)
-            || unapplied(&git_dir).is_some()
-            || !commits_are_saved(Git::new(directory), &git_dir, fetched)?
-        {
-            return Ok(false);
+        if let Some(why) = unsaved_commits(git(), &git_dir, fetched)? {
+            return Ok(Some(why));
         }
-        let head = Git::new(directory).args(["rev-parse", "--verify", "HEAD"]).run()?.stdout;
+        let head = git().args(["rev-parse", "--verify", "HEAD"]).run()?.stdout;
         let place = Workplace { path: directory.to_owned(), git_dir };
         if let Some(head) = CommitId::parse_hex(head.trim_end())
             && self.has_filtered_at(&place, head)?
         {
-            return Ok(false);
+            return Ok(Some("contents that a filter leaves out".to_owned()));
         }
-        let head = gitlinks(Git::new(directory).args(["ls-tree", "-r", "-z", "HEAD"]))?;
+        let head = gitlinks(git().args(["ls-tree", "-r", "-z", "HEAD"]))?;
         let links = head.iter().map(|(path, _)| path.clone()).collect();
-        if !hidden(directory, &links, &|| Git::new(directory).args(["check-ignore"]))?.is_empty() {
-            return Ok(false);
-        }
-        Ok(self.unsaved_in(&place, Vec::new(), &head)?.is_empty())
+        let mut rest = hidden(directory, &links, &|| git().args(["check-ignore"]))?;
+        rest.extend(self.unsaved_in(&place, Vec::new(), &head)?);
+        Ok((!rest.is_empty()).then(|| rest.join(", ")))
     }
 }
 
-/// Whether everything in the repository of a submodule that is not there exists elsewhere.
-fn left_is_saved(repository: &Path, fetched: Option<CommitId>) -> Result<bool, ProcessError> {
+/// What exists nowhere else in the repository of a submodule that is not there.
+fn unsaved_left(repository: &Path, fetched: Option<CommitId>) -> Result<Option<String>, ProcessError> {
     let gone = repository.join("gone");
     let git = || Git::inside(&gone, repository);
-    if has_worktrees(repository)
-        || unapplied(repository).is_some()
-        || !commits_are_saved(git(), repository, fetched)?
-        || !has_nothing_staged(git(), repository)?
-    {
-        return Ok(false);
+    if let Some(why) = unsaved_commits(git(), repository, fetched)? {
+        return Ok(Some(why));
     }
-    for (_, nested) in modules(repository) {
-        if !left_is_saved(&nested, None)? {
-            return Ok(false);
+    if !has_nothing_staged(git(), repository)? {
+        return Ok(Some("changes that are staged".to_owned()));
+    }
+    for (name, nested) in modules(repository) {
+        if let Some(why) = unsaved_left(&nested, None)? {
+            return Ok(Some(format!("{}: {why}", name.display())));
         }
     }
-    Ok(true)
+    Ok(None)
+}
+
+/// What a submodule's repository has that was not fetched, besides its index.
+fn unsaved_commits(
+    git: Git,
+    git_dir: &Path,
+    fetched: Option<CommitId>,
+) -> Result<Option<String>, ProcessError> {
+    if has_worktrees(git_dir) {
+        return Ok(Some("a further worktree".to_owned()));
+    }
+    if let Some(why) = unapplied(git_dir) {
+        return Ok(Some(why.to_owned()));
+    }
+    let are_saved = commits_are_saved(git, git_dir, fetched)?;
+    Ok((!are_saved).then(|| "commits that no branch of a remote has".to_owned()))
 }
 
 /// Whether a submodule has a further worktree, which goes with its repository.

@@ -6,6 +6,7 @@
 //! the worktree) are an error, and the caller keeps the directory (CONTRACT 9.5, 9.7). The
 //! worktree's own index is not touched.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use bstr::{BString, ByteSlice};
@@ -54,16 +55,14 @@ pub(crate) enum RescueError {
         source: ProcessError,
     },
     /// The worktree contains other repositories, whose contents a commit of ours cannot hold.
-    #[error("{} holds other repositories ({what}), which a commit cannot save", path.display())]
+    #[error("it holds other repositories ({what}), which a commit cannot save")]
     OtherRepositories {
-        path: PathBuf,
-        /// Their paths.
+        /// Their paths, those of submodules with the reason.
         what: String,
     },
     /// The worktree contains what git passes over.
-    #[error("{} has contents that git does not show ({what}), and a commit cannot save them", path.display())]
+    #[error("it has contents that git does not show ({what}), and a commit cannot save them")]
     Hidden {
-        path: PathBuf,
         /// The contents, in words.
         what: String,
     },
@@ -119,7 +118,6 @@ impl Repo {
         known: Option<[CommitId; 3]>,
     ) -> Result<(Option<Saved>, Inside), RescueError> {
         let base = self.commit(situation.base)?;
-        let failed = |source| RescueError::Snapshot { path: worktree.path.clone(), source };
         let inside = if let Some([files, whole, index]) = known {
             Inside { files, whole, index, noted: None }
         } else if !self.is_here(&worktree.path, &worktree.git_dir)?
@@ -133,6 +131,30 @@ impl Repo {
             self.check_shown(worktree)?;
             inside
         };
+        self.rescue_inside(worktree, situation, &base, inside)
+    }
+
+    /// Saves what a commit can hold of a worktree that also has what no commit can: other repositories, and what git does
+    /// not show. The worktree must stay.
+    pub(crate) fn rescue_rest(
+        &self,
+        worktree: &Worktree,
+        situation: Situation<'_>,
+    ) -> Result<(Option<Saved>, Inside), RescueError> {
+        let base = self.commit(situation.base)?;
+        let (inside, _) = self.look_at(worktree, &base)?;
+        self.rescue_inside(worktree, situation, &base, inside)
+    }
+
+    /// Saves what is in a worktree whose files are based on `base`.
+    fn rescue_inside(
+        &self,
+        worktree: &Worktree,
+        situation: Situation<'_>,
+        base: &Stored,
+        inside: Inside,
+    ) -> Result<(Option<Saved>, Inside), RescueError> {
+        let failed = |source| RescueError::Snapshot { path: worktree.path.clone(), source };
         let (snapshot, staged) = (inside.files, inside.index);
         let mut in_progress = self.commits_in_progress(worktree).map_err(failed)?;
         let is_safe = |commit| {
@@ -208,43 +230,53 @@ impl Repo {
     /// The trees of a worktree's files and of its index; an error if a commit could not hold
     /// everything in it that git shows.
     pub(crate) fn look_inside(&self, worktree: &Worktree, base: &Stored) -> Result<Inside, RescueError> {
+        let (inside, foreign) = self.look_at(worktree, base)?;
+        if foreign.is_empty() {
+            return Ok(inside);
+        }
+        Err(RescueError::OtherRepositories { what: foreign.join(", ") })
+    }
+
+    /// The same, with the other repositories that a commit cannot hold.
+    fn look_at(&self, worktree: &Worktree, base: &Stored) -> Result<(Inside, Vec<String>), RescueError> {
         let path = &worktree.path;
         self.is_here(path, &worktree.git_dir)?;
         no_mounts_in(path)?;
         let snapshot_failed = |source| RescueError::Snapshot { path: path.clone(), source };
         if worktree.is_another_repository() {
             let what = "one was made at its top".to_owned();
-            return Err(RescueError::OtherRepositories { path: path.clone(), what });
+            return Err(RescueError::OtherRepositories { what });
         }
         let unread = self.programmed_submodules(worktree).map_err(snapshot_failed)?;
         if !unread.is_empty() {
-            return Err(RescueError::OtherRepositories { path: path.clone(), what: unread.join(", ") });
+            return Err(RescueError::OtherRepositories { what: unread.join(", ") });
         }
         if let Some(tree) = self.untouched_tree(worktree) {
             let whole = self.with_filtered(worktree, tree)?;
-            return Ok(Inside { files: tree, whole, index: tree, noted: None });
+            return Ok((Inside { files: tree, whole, index: tree, noted: None }, Vec::new()));
         }
         let mut inside = self.snapshot_trees(worktree, base.tree).map_err(snapshot_failed)?;
         let mut foreign = self.foreign_repositories(base.tree, inside.files)?;
-        foreign.extend(self.unsaved_submodules(worktree).map_err(snapshot_failed)?);
-        foreign.sort();
-        foreign.dedup();
         if !foreign.is_empty() {
-            return Err(RescueError::OtherRepositories { path: path.clone(), what: foreign.join(", ") });
+            // Of a submodule, the commit has to be elsewhere, like all else in it.
+            let submodules = self.declared_submodules(worktree, base).map_err(snapshot_failed)?;
+            foreign.retain(|path| !submodules.contains(path));
         }
+        let foreign = foreign.iter().map(|path| path.display().to_string());
+        let unsaved = self.unsaved_submodules(worktree).map_err(snapshot_failed)?;
+        let foreign: BTreeSet<String> = foreign.chain(unsaved).collect();
         inside.whole = self.with_filtered(worktree, inside.files)?;
-        Ok(inside)
+        Ok((inside, foreign.into_iter().collect()))
     }
 
     /// An error if git passes over something in a worktree, which goes with it.
     pub(crate) fn check_shown(&self, worktree: &Worktree) -> Result<(), RescueError> {
-        let path = || worktree.path.clone();
-        let hidden = self.hidden_contents(worktree);
-        let hidden = hidden.map_err(|source| RescueError::Snapshot { path: path(), source })?;
+        let failed = |source| RescueError::Snapshot { path: worktree.path.clone(), source };
+        let hidden = self.hidden_contents(worktree).map_err(failed)?;
         if hidden.is_empty() {
             return Ok(());
         }
-        Err(RescueError::Hidden { path: path(), what: hidden.join(", ") })
+        Err(RescueError::Hidden { what: hidden.join(", ") })
     }
 
     /// Saves the tree of the index of a user's checkout, which stays where it is.

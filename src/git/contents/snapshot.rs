@@ -3,8 +3,9 @@
 //! Invariant: never changes a user's index; snapshots work on a copy of it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use bstr::ByteSlice;
@@ -250,10 +251,10 @@ impl Repo {
         &self,
         older: CommitId,
         newer: CommitId,
-    ) -> Result<Vec<String>, CommitError> {
+    ) -> Result<Vec<PathBuf>, CommitError> {
         let changed = self.changes(older, newer)?.into_iter();
         let links = changed.filter(|(_, entry)| entry.is_some_and(|(mode, _)| mode == SUBMODULE));
-        Ok(links.map(|(path, _)| path.to_str_lossy().into_owned()).collect())
+        Ok(links.map(|(path, _)| PathBuf::from(OsStr::from_bytes(&path))).collect())
     }
 }
 

@@ -6,6 +6,7 @@
 //! one call, overriding any registered URL. A partly fetched submodule is removed again, since later it would
 //! look like a user's or command's work.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use bstr::ByteSlice;
 use crate::contract::ids::CommitId;
 use crate::fsutil;
 use crate::git::contents::nested::gitlinks;
+use crate::git::objects::commits::Stored;
 use crate::git::process::call::{Git, ProcessError};
 use crate::git::process::cancel::Purpose;
 use crate::git::repo::open::Repo;
@@ -48,6 +50,26 @@ impl Repo {
             wrong.push(error.to_string());
         }
         wrong
+    }
+
+    /// The submodules in the index of a worktree, those that were none in `base` only if `.gitmodules` lists them: `git add`
+    /// takes any other repository for one.
+    pub(super) fn declared_submodules(
+        &self,
+        worktree: &Worktree,
+        base: &Stored,
+    ) -> Result<BTreeSet<PathBuf>, ProcessError> {
+        let mut declared: BTreeSet<PathBuf> =
+            self.gitlinks_of(worktree, base)?.into_iter().map(|(path, _)| path).collect();
+        let list = worktree.path.join(LIST);
+        // Git does not read a symbolic link here either.
+        if list.symlink_metadata().is_ok_and(|found| found.is_file()) {
+            let listing =
+                worktree.git(["config", "--null", "--list", "--file"]).arg(list.as_os_str()).run()?;
+            declared.extend(listed(&listing.stdout).into_iter().map(|one| one.path));
+        }
+        let links = self.links_of(worktree)?.into_iter().map(|(path, _)| path);
+        Ok(links.filter(|path| declared.contains(path)).collect())
     }
 
     /// Fetches the submodules of one working tree, and theirs. A submodule that fails is removed

@@ -139,10 +139,6 @@ fn a_worktree_that_is_at_no_known_place_is_spoken_of() {
 #[test]
 fn what_a_rollback_could_not_save_is_where_it_says() {
     for (what, script) in [
-        (
-            "nested",
-            "git init -q inner; git -C inner -c user.name=A -c user.email=a@b commit -q --allow-empty -m x",
-        ),
         ("fifo", "rm dir/a; mkfifo dir/a"),
         ("encoding", "echo 'b working-tree-encoding=UTF-16' >.gitattributes; printf x >b"),
     ] {

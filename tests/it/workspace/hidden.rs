@@ -141,7 +141,7 @@ fn what_only_a_submodule_has_stays() {
         let removed = remove.output().expect("aynig runs");
         assert_eq!(removed.status.success(), !is_lost, "{what}: {}", err(&removed));
         assert_eq!(
-            err(&removed).contains("holds other repositories (m)"),
+            err(&removed).contains("holds other repositories (m: "),
             is_lost,
             "{what}: {}",
             err(&removed)
@@ -170,7 +170,7 @@ fn what_only_a_submodule_of_a_submodule_has_stays() {
         made.sh(&repo, "git -C m submodule --quiet deinit -f n");
         let removed = repo.workspace(["remove", "--apply", &made.slug]);
         assert_eq!(removed.status.success(), !is_own, "{}", err(&removed));
-        assert_eq!(err(&removed).contains("holds other repositories (m)"), is_own, "{}", err(&removed));
+        assert_eq!(err(&removed).contains("holds other repositories (m: "), is_own, "{}", err(&removed));
     }
 }
 
@@ -190,6 +190,44 @@ fn with_ignoring_submodule() -> (Repo, Made) {
     let made = repo.made("fix");
     made.sh(&repo, "git -c protocol.file.allow=always submodule --quiet update --init");
     (repo, made)
+}
+
+/// CONTRACT 9.7, 15.6, 15.8
+#[test]
+fn a_submodule_at_another_commit_is_part_of_a_snapshot_once_it_is_pushed() {
+    let (repo, made) = with_ignoring_submodule();
+    let git = "git -c user.name=A -c user.email=a@b -c protocol.file.allow=always";
+    made.sh(
+        &repo,
+        &format!("cd m; git checkout -q -b own; echo s >s; git add s; {git} commit -q -m own; echo x >>../b"),
+    );
+    let refused = repo.workspace(["snapshot", &made.slug]);
+    assert_refused(&refused, 1, &["(m: commits that no branch of a remote has)", "commit and push"]);
+    made.sh(&repo, &format!("cd m; {git} push -q origin own"));
+    repo.workspace_ok(["snapshot", &made.slug]);
+    let recorded = repo.git(["rev-parse", &format!("{}:m", made.branch)]);
+    assert_eq!(recorded, made.git(&repo, &["-C", "m", "rev-parse", "own"]));
+    // A new one that .gitmodules lists is no stranger, another repository is.
+    let source = repo.beside("source").display().to_string();
+    made.sh(&repo, &format!("{git} submodule --quiet add {source} new"));
+    repo.workspace_ok(["snapshot", &made.slug]);
+    assert!(repo.git(["ls-tree", &made.branch, "new"]).starts_with("160000"));
+    made.sh(&repo, &format!("git clone -q {source} other; git add other 2>../hints"));
+    assert_refused(&repo.workspace(["snapshot", &made.slug]), 1, &["other repositories (other)"]);
+}
+
+/// CONTRACT 15.8
+#[test]
+fn what_a_commit_can_hold_comes_back_though_a_submodule_stays_in_the_old_worktree() {
+    let (repo, made) = with_ignoring_submodule();
+    made.sh(&repo, "echo own >m/own; echo x >>b; echo new >new; git add new; echo more >>new");
+    let rolled = err(&repo.workspace_ok(["rollback", &made.slug]));
+    assert!(rolled.contains("(m: changes that are not committed)"), "{rolled}");
+    assert!(made.path.with_file_name("fix.kept-1/m/own").is_file());
+    repo.workspace_ok(["rollback", "--undo", &made.slug]);
+    assert_eq!(fs::read_to_string(made.path.join("b")).expect("there"), "b\nx\n");
+    assert_eq!(made.git(&repo, &["diff", "--cached", "--name-only"]), "new");
+    assert_eq!(made.git(&repo, &["diff", "--name-only"]), "b\nnew");
 }
 
 /// CONTRACT 15.6, 15.7, 15.9
