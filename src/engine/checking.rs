@@ -48,7 +48,10 @@ impl Engine<'_> {
         carried.record.contradicted = done.is_contradicted();
         carried.record.goldens.clone_from(&done.goldens);
         carried.record.violations = done.violations.iter().map(Violation::words).collect();
-        // What was proposed stays; all else was put back.
+        // What was proposed stays; all else was put back, which may have made the worktree anew.
+        if let Some(context) = done.context {
+            scene.work.context = context;
+        }
         self.take_work(&mut scene.work, &mut carried, &Rules::default(), true)?;
         if outcome != Outcome::KilledPolicy && carried.outcome == Outcome::KilledPolicy {
             carried.evidence = format!("{}; {}", done.evidence, carried.evidence);

@@ -17,6 +17,7 @@ use crate::git::Swap;
 use crate::git::contents::ignored::IgnoredUse;
 use crate::git::contents::nested::rename_in_submodules;
 use crate::git::contents::rescue::Situation;
+use crate::git::worktrees::error::WorktreeError;
 use crate::git::worktrees::held::Worktree;
 use crate::git::worktrees::registration::Workplace;
 use crate::words::error_chain;
@@ -121,7 +122,7 @@ impl Workspaces<'_> {
         reach(Point::RollbackMoved);
         let to = pending.to();
         let worktree = self
-            .made_in_place(&held.context, to, pending.trees())
+            .made_in_place((&held.context, held.context.generation.saturating_add(1)), to, pending.trees())
             .map_err(|why| Refusal::new(Why::Setup, format!("could not {due}: {why}")))?;
         warnings.extend(self.take_settings(held, &worktree).map_err(|error| because(&error))?);
         if pending.ignored {
@@ -173,16 +174,17 @@ impl Workspaces<'_> {
     }
 
     /// Makes a worktree beside its place, checks it, and puts it there: what somebody stages or writes in one that is being
-    /// filled would be overwritten.
+    /// filled would be overwritten. `number` is new for each: git may name the registration after it, and that is not to be
+    /// the name of the old one.
     pub(super) fn made_in_place(
         &self,
-        context: &Context,
+        (context, number): (&Context, u32),
         commit: CommitId,
         trees: Option<(CommitId, CommitId)>,
     ) -> Result<Worktree, String> {
         let words = |error: &dyn std::error::Error| error_chain(error);
         let path = &context.worktree_path;
-        let draft = left(path, "new", context.generation);
+        let draft = left(path, "new", number);
         let made = self.repo.draft_workspace((&draft, path), &context.mark(), commit, trees);
         let worktree = made.map_err(|error| words(&error))?;
         let is_right = trees.is_some()
@@ -232,6 +234,9 @@ impl Workspaces<'_> {
             told.extend(self.put_unlisted_aside(held)?);
         }
         reach(Point::RollbackAside);
+        if is_there(aside) {
+            self.rename_inside(&path, aside).map_err(|error| words(&error))?;
+        }
         for place in &old {
             rename_in_submodules(&place.git_dir, &path, aside);
             told.extend(self.copy_settings(held, &place.git_dir).map_err(|error| words(&error))?);
@@ -240,6 +245,22 @@ impl Workspaces<'_> {
             told.extend(self.give_up(held, &place, aside)?);
         }
         Ok(told)
+    }
+
+    /// Records that worktrees of the repository which are inside a renamed one were renamed with it.
+    fn rename_inside(&self, from: &Path, to: &Path) -> Result<(), WorktreeError> {
+        for one in self.repo.linked_worktrees()? {
+            let place = one.checkout.place;
+            let Ok(below) = place.path.strip_prefix(from) else { continue };
+            let moved = Workplace { path: to.join(below), git_dir: place.git_dir.clone() };
+            if below.as_os_str().is_empty() || !moved.names_its_registration() {
+                continue;
+            }
+            if let Err(error) = moved.write_back_link() {
+                tracing::warn!(place = %moved.path.display(), %error, "git does not know its new place");
+            }
+        }
+        Ok(())
     }
 
     /// Saves what is in the old worktree, which was renamed to `aside`, and gives up its registration or leaves it to the

@@ -178,7 +178,7 @@ impl Workspaces<'_> {
     fn complete(&self, mut held: Held, ledger: Option<(&Place, &mut Hear<'_>)>) -> Result<Created, Refusal> {
         reach(Point::WorkspaceBranched);
         let made = self
-            .made_in_place(&held.context, held.context.head(), None)
+            .made_in_place((&held.context, held.context.generation), held.context.head(), None)
             .map_err(|why| Refusal::new(Why::Setup, format!("could not make its worktree: {why}")))
             .and_then(|worktree| self.make_ready(&held, &worktree));
         let warnings = match made {

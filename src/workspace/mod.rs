@@ -96,6 +96,7 @@ use crate::git::Repo;
 use crate::model::by::By;
 use crate::stop::Stop;
 
+pub use crate::git::contents::ignored::IgnoredUse;
 pub use beside::Awaited;
 pub use condition::{Condition, Flaw};
 pub use context::settles;

@@ -71,6 +71,15 @@ impl Workspaces<'_> {
         self.survey(&held)
     }
 
+    /// Finishes a removal that a dead process had begun; `false` if there is none.
+    pub fn finish_begun_removal(&self, context: &Context) -> Result<bool, Refusal> {
+        if context.state != State::Removing {
+            return Ok(false);
+        }
+        self.finish_due(context)?.iter().for_each(|words| (self.options.tell)(words));
+        Ok(true)
+    }
+
     /// Removes a workspace, after all that is in it was saved.
     pub fn remove(&self, context: &Context) -> Result<Removal, Refusal> {
         let mut held = self.ready(context)?;

@@ -1,12 +1,7 @@
 //! `aynig workspace`: makes managed workspaces, and shows them.
 
-use std::borrow::Cow;
 use std::path::PathBuf;
 
-use serde::Serialize;
-
-use aynig::contract::ids::CommitId;
-use aynig::git::Repo;
 use aynig::ops::app::App;
 use aynig::ops::error::Error;
 use aynig::ops::inside::{is_of_this_step, persons_only};
@@ -23,123 +18,9 @@ use crate::cli::ui;
 use crate::cli::ui::signals::{authority, shutdown};
 use crate::cli::ui::{FAINT, STRONG, styled, warn};
 
-/// The answer in JSON. The names of its fields are a promise to scripts.
-#[derive(Debug, Serialize)]
-struct Answer<'a> {
-    workspaces: Vec<View<'a>>,
-    /// Contexts that cannot be used.
-    damaged: Vec<Damaged<'a>>,
-    /// The result of a snapshot or a rollback.
-    done: Option<Done>,
-    /// The result of a removal, or its plan.
-    removal: Option<Removed>,
-}
+mod views;
 
-/// The effect of a removal, made or previewed.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Removed {
-    applied: bool,
-    obstacle: Option<String>,
-    commits: usize,
-    unsaved: bool,
-    archive_ref: Option<String>,
-    rescue_ref: Option<String>,
-    ignored_files: usize,
-    ignored_repositories: usize,
-    ignored_bytes: u64,
-    removed_paths: Vec<String>,
-    kept_paths: Vec<String>,
-}
-
-/// What a snapshot or a rollback did.
-#[derive(Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Done {
-    changed: bool,
-    snapshot: Option<CommitId>,
-    adopted: Vec<CommitId>,
-    mended: Vec<String>,
-    rescue_ref: Option<String>,
-    kept_path: Option<String>,
-    reason: Option<String>,
-    ignored_files: usize,
-    ignored_repositories: usize,
-    ignored_bytes: u64,
-    violations: Vec<Changed>,
-    changes: Vec<Changed>,
-    withheld: Vec<String>,
-    hidden: Vec<String>,
-}
-
-/// Something outside of a workspace that was changed.
-#[derive(Debug, Serialize)]
-struct Changed {
-    thing: &'static str,
-    name: String,
-    how: &'static str,
-    undo: String,
-}
-
-#[derive(Debug, Serialize)]
-struct Damaged<'a> {
-    file: Cow<'a, str>,
-    reason: &'a str,
-}
-
-/// A workspace in JSON.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct View<'a> {
-    slug: &'a str,
-    name: &'a str,
-    run: &'a str,
-    /// The status of its run; `None` for a run by itself.
-    run_status: Option<&'static str>,
-    state: &'static str,
-    /// What is wrong with it.
-    fault: Option<String>,
-    branch: &'a str,
-    /// HEAD of the branch.
-    commit: Option<CommitId>,
-    base_ref: &'a str,
-    base_sha: &'a str,
-    worktree_path: Cow<'a, str>,
-    /// Whether its worktree is there.
-    present: bool,
-    generation: u32,
-    remote_branch: Option<&'a str>,
-    pr_url: Option<&'a str>,
-    created_at: String,
-    host: &'a str,
-    /// The address under which work in it is committed.
-    email: String,
-}
-
-impl<'a> View<'a> {
-    fn of(repo: &Repo, context: &'a Context, fault: Option<String>) -> Self {
-        Self {
-            fault,
-            slug: &context.slug,
-            name: &context.name,
-            run: &context.run_id,
-            run_status: workspace::run_of(repo, context).map(|run| run.status.word()),
-            state: context.state.word(),
-            branch: &context.branch_name,
-            commit: repo.branch_head(&context.branch()).ok().flatten(),
-            base_ref: &context.base_ref,
-            base_sha: &context.base_sha,
-            worktree_path: context.worktree_path.to_string_lossy(),
-            present: context.worktree_path.is_dir(),
-            generation: context.generation,
-            remote_branch: context.remote_branch.as_deref(),
-            pr_url: context.pr_url.as_deref(),
-            created_at: context.created_at.chars().take(19).chain(['Z']).collect(),
-            host: &context.host,
-            email: context.address(),
-        }
-    }
-}
+use views::{Answer, Damaged, Done, Removed, View};
 
 /// Prints the answer about one workspace in JSON.
 fn answer_json(all: &Workspaces<'_>, context: &Context, done: Option<Done>) -> Result<(), Error> {
@@ -219,6 +100,16 @@ pub(crate) fn run(app: &App, arguments: &Workspace) -> Result<Exit, Error> {
             let removal = if options.apply {
                 let stop = format!("`aynig flow stop {}` ends it", context.slug);
                 workspace::check_rests(&workspaces, &context, &stop)?;
+                if workspaces.finish_begun_removal(&context)? {
+                    let answer =
+                        Answer { workspaces: Vec::new(), damaged: Vec::new(), done: None, removal: None };
+                    if json {
+                        ui::answer_json(&answer)
+                    } else {
+                        ui::answer(&format!("{}  removed", context.handle()))
+                    }
+                    return Ok(Exit::Done);
+                }
                 workspaces.remove(&context)?
             } else {
                 workspaces.preview_removal(&context)?
@@ -262,75 +153,6 @@ fn answer_removal(all: &Workspaces<'_>, removal: &Removal, is_done: bool, json: 
         removed(removal, is_done);
     }
     Ok(())
-}
-
-impl Done {
-    fn of_snapshot(snapshot: Snapshot) -> Self {
-        let Snapshot { commit, adopted, mended, rescue, kept, ignored, changes, withheld, hidden, .. } =
-            snapshot;
-        let (violations, changes): (Vec<Change>, Vec<Change>) =
-            changes.into_iter().partition(|change| change.is_violation);
-        let view = |all: Vec<Change>| all.into_iter().map(Changed::of).collect();
-        let (kept_path, reason) = split(kept);
-        Self {
-            changed: commit.is_some() || !adopted.is_empty() || !mended.is_empty(),
-            snapshot: commit,
-            adopted,
-            mended,
-            rescue_ref: rescue,
-            kept_path,
-            reason,
-            ignored_files: ignored.files,
-            ignored_repositories: ignored.repositories,
-            ignored_bytes: ignored.bytes,
-            violations: view(violations),
-            changes: view(changes),
-            withheld: withheld.iter().map(|one| one.path.to_string()).collect(),
-            hidden,
-        }
-    }
-
-    fn of_rollback(remade: Option<Remade>) -> Self {
-        let Some(Remade { rescue, kept, ignored, .. }) = remade else { return Self::default() };
-        let (kept_path, reason) = split(kept);
-        Self {
-            changed: true,
-            rescue_ref: rescue,
-            kept_path,
-            reason,
-            ignored_files: ignored.files,
-            ignored_repositories: ignored.repositories,
-            ignored_bytes: ignored.bytes,
-            ..Self::default()
-        }
-    }
-}
-
-impl Changed {
-    fn of(Change { thing, name, how, undo, .. }: Change) -> Self {
-        Self { thing: thing.word(), name, how: how.word(), undo }
-    }
-}
-
-impl Removed {
-    fn of(removal: &Removal, applied: bool) -> Self {
-        let texts = |paths: &[PathBuf]| {
-            paths.iter().map(|path| path.to_string_lossy().into_owned()).collect::<Vec<String>>()
-        };
-        Self {
-            applied,
-            obstacle: removal.obstacle.clone(),
-            commits: removal.commits,
-            unsaved: removal.unsaved,
-            archive_ref: removal.archive.clone(),
-            rescue_ref: removal.rescue.clone(),
-            ignored_files: removal.ignored.files,
-            ignored_repositories: removal.ignored.repositories,
-            ignored_bytes: removal.ignored.bytes,
-            removed_paths: texts(&removal.removed),
-            kept_paths: texts(&removal.kept),
-        }
-    }
 }
 
 fn removed(removal: &Removal, applied: bool) {
@@ -381,10 +203,6 @@ fn removed(removal: &Removal, applied: bool) {
     if !applied {
         ui::answer("Nothing was removed; the same command with --apply does it.");
     }
-}
-
-fn split(kept: Option<(PathBuf, String)>) -> (Option<String>, Option<String>) {
-    kept.map(|(path, why)| (path.to_string_lossy().into_owned(), why)).unzip()
 }
 
 fn snapped(snapshot: &Snapshot) {
@@ -462,7 +280,10 @@ pub(crate) fn rolled_back(context: &Context, remade: Option<&Remade>, undo: &str
     }
     let ignored = remade.ignored;
     if !ignored.is_empty() {
-        let hint = "with `aynig.rollbackKeepIgnored` the old directory stays for them";
+        let hint = match &remade.kept {
+            Some((path, _)) => format!("they stay in {}", path.display()),
+            None => "with `aynig.rollbackKeepIgnored` the old directory stays for them".to_owned(),
+        };
         ui::narrate(&format!("not saved: {} ({} bytes); {hint}", ignored.words(), ignored.bytes));
     }
     kept_words(remade.kept.as_ref());

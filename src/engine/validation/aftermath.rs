@@ -16,6 +16,7 @@ use crate::flow::document::{OUTCOMES, word};
 use crate::fsutil;
 use crate::git::objects::differences::{Difference, LINK, SUBMODULE};
 use crate::model::step::Outcome;
+use crate::workspace::context::Context;
 use crate::workspace::refusal::Refusal;
 use crate::workspace::{Before, Left};
 
@@ -37,6 +38,8 @@ pub(super) struct Aftermath {
     changed: Vec<String>,
     /// Changes of other things than files, in words.
     more: Option<String>,
+    /// The workspace, if it was put back.
+    pub(super) context: Option<Context>,
 }
 
 /// Puts the worktree back, but for golden files that may be proposed. What differs is kept as a patch.
@@ -53,7 +56,8 @@ pub(super) fn take_back(
         Left::Nothing | Left::More(_) => (before.files, &none),
     };
     let more = if let Left::More(why) = &left { Some(why.clone()) } else { None };
-    let mut after = Aftermath { violations: Vec::new(), goldens: BTreeSet::new(), changed: Vec::new(), more };
+    let (violations, goldens) = (Vec::new(), BTreeSet::new());
+    let mut after = Aftermath { violations, goldens, changed: Vec::new(), more, context: None };
     let mut goldens: Vec<&Difference> = Vec::new();
     for (index, check) in checks.iter_mut().enumerate() {
         let Some(report) = &check.report else { continue };
@@ -86,6 +90,7 @@ pub(super) fn take_back(
         write_patch(step, to, tree, kept)?;
     }
     let back = step.workspaces.take_back(step.context, before, &left, to)?;
+    after.context = Some(back.context);
     if let Some(name) = back.rescue {
         let words = after.more.take().unwrap_or_default();
         after.more = Some(format!("{words}; {name} has what was there"));

@@ -79,6 +79,8 @@ pub struct Validated {
     pub kept: Vec<KeptFile>,
     /// The report of all validators, below the evidence directory. `None` if nothing was run.
     pub report: Option<PathBuf>,
+    /// The workspace, if it was put back to what it was before.
+    pub context: Option<Context>,
 }
 
 /// How a step of this room ended.
@@ -236,8 +238,8 @@ pub fn validate(step: &Validation<'_>) -> Result<Validated, Refusal> {
     }
     let end = if is_stopped { End::Stopped } else { End::Outcome(outcome) };
     let report = aftermath::write_report(step, &checks, &after, &end, &mut kept)?;
-    let (violations, goldens) = (after.violations, after.goldens);
-    Ok(Validated { end, evidence, checks, violations, goldens, kept, report: Some(report) })
+    let (violations, goldens, context) = (after.violations, after.goldens, after.context);
+    Ok(Validated { end, evidence, checks, violations, goldens, kept, report: Some(report), context })
 }
 
 /// The order of outcomes, the best first.
@@ -313,7 +315,8 @@ impl Check {
 impl Validated {
     fn ended(end: End, evidence: String) -> Self {
         let (checks, violations, kept) = (Vec::new(), Vec::new(), Vec::new());
-        Self { end, evidence, checks, violations, goldens: BTreeSet::new(), kept, report: None }
+        let goldens = BTreeSet::new();
+        Self { end, evidence, checks, violations, goldens, kept, report: None, context: None }
     }
 
     /// The exit codes, by the names of the validators.

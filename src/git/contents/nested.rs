@@ -232,10 +232,13 @@ impl Repo {
         {
             return Ok(Some("contents that a filter leaves out".to_owned()));
         }
-        let head = gitlinks(git().args(["ls-tree", "-r", "-z", "HEAD"]))?;
+        let links_of = |commit: &str| gitlinks(git().args(["ls-tree", "-r", "-z", commit]));
+        let head = links_of("HEAD")?;
         let links = head.iter().map(|(path, _)| path.clone()).collect();
         let mut rest = hidden(directory, &links, &|| git().args(["check-ignore"]))?;
-        rest.extend(self.unsaved_in(&place, Vec::new(), &head)?);
+        // A push of its HEAD does not push the commits of its own submodules.
+        let fetched = fetched.map_or(Ok(Vec::new()), |commit| links_of(&commit.to_string()))?;
+        rest.extend(self.unsaved_in(&place, head, &fetched)?);
         Ok((!rest.is_empty()).then(|| rest.join(", ")))
     }
 }

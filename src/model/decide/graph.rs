@@ -202,6 +202,11 @@ pub(super) fn set_node(draft: &mut Draft<'_>, id: NodeId, edit: &NodeEdit) -> Re
     }
     if let Some((role, _)) = &edit.role {
         check_text("the role", role, MAX_ROLE)?;
+        // The commands of its driver are those of this role.
+        let reserved = draft.state.reserved_role(id).filter(|reserved| reserved != role);
+        if let Some(reserved) = reserved.map(str::to_owned) {
+            return Err(Refusal::Reserved { alias: draft.node(id)?.alias.clone(), role: reserved });
+        }
     }
     check_model(edit.model.as_ref().and_then(Option::as_deref))?;
     let patch = draft.node(id)?.difference(NodePatch {

@@ -153,6 +153,16 @@ pub enum Refusal {
         /// The greatest number.
         most: usize,
     },
+    /// A node that is reserved to its role keeps it.
+    #[error(
+        "{alias} is reserved to runners of its role {role}, so its role stays; `aynig orch node add` makes a node of another role"
+    )]
+    Reserved {
+        /// The node.
+        alias: Alias,
+        /// Its role.
+        role: String,
+    },
     /// The request was answered otherwise.
     #[error("the request was answered before: {answer}, by {by}")]
     AnsweredOtherwise {
@@ -248,6 +258,7 @@ impl Refusal {
             Self::MayNotEnd(_) => (Rule, "may_not_end"),
             Self::BadDoneWhen(_) => (Rule, "bad_done_when"),
             Self::MoreThanItsOwn { .. } => (Rule, "more_than_its_own"),
+            Self::Reserved { .. } => (Conflict, "reserved"),
             Self::OtherProvider { .. } => (Rule, "other_provider"),
             Self::BadModel(_) => (Rule, "bad_model"),
             Self::Limit { .. } => (Rule, "limit"),

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use bstr::ByteSlice;
 
+use super::next::runner;
 use crate::clock;
 use crate::contract::head::{Event, Head};
 use crate::contract::ids::{BranchName, CommitId};
@@ -34,6 +35,8 @@ pub(in crate::ops) fn overlay(repo: &Repo, state: &mut State) -> BTreeMap<NodeId
         return words;
     }
     let now = clock::wall_seconds();
+    let role = |id: &NodeId| Some((*id, state.reserved_role(*id)?.to_owned()));
+    let reserved: BTreeMap<NodeId, String> = state.nodes.keys().filter_map(role).collect();
     for node in state.nodes.values_mut() {
         let branch = Driver::branch_of(&settings.run_prefix, &state.run.slug, node.alias.as_str());
         let Some(head) = branch.ok().and_then(|branch| known(repo, &place, &branch)) else { continue };
@@ -51,8 +54,8 @@ pub(in crate::ops) fn overlay(repo: &Repo, state: &mut State) -> BTreeMap<NodeId
                 words.extend(why.map(|why| (node.id, why)));
             }
             Head::Ready(event) if event.state.is_stalled() => {
-                let why = "its turn was cut off; the next `aynig run` carries on";
-                words.insert(node.id, why.to_owned());
+                let next = runner(reserved.get(&node.id).map(String::as_str));
+                words.insert(node.id, format!("its turn was cut off; the next `{next}` carries on"));
             }
             Head::Working(_) | Head::Ready(_) | Head::Invalid(_) | Head::Unmanaged => {}
         }

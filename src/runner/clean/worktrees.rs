@@ -151,7 +151,7 @@ fn clean_kept(repo: &Repo, wanted: &CleanOptions, kept: &Kept, lasting: Option<&
             Err("it ignores other repositories in it".to_owned())
         }
         Ok(ignored) if is_young && !ignored.files.is_empty() => Err(format!(
-            "{} are in no commit; --older-than lets them go by age",
+            "no commit has {}; `--older-than DURATION` removes it once it is that old",
             pluralize(ignored.files.len(), "ignored file")
         )),
         Ok(_) => elsewhere(repo, wanted, worktree, kept.attempt),

@@ -94,6 +94,19 @@ fn what_a_filter_leaves_out_is_as_before_after_a_validator_was_taken_back() {
     assert_eq!(repo.git(["show", &format!("{}:a.nb", run.work)]), "cell");
 }
 
+/// CONTRACT 15.23
+#[test]
+fn a_step_ends_as_its_validators_say_though_its_worktree_was_made_anew() {
+    for left in ["git checkout -q --detach", "git bisect start >&2", "git init -q inner; : >inner/new"] {
+        let repo = with_agent("cat >/dev/null; echo x >x");
+        repo.command("check.sh", left);
+        repo.commit_all("checks");
+        let run = start(&repo, &validated_by("[{kind: script, id: unit, entrypoint: check.sh}]"));
+        repo.aynig_ok(["run", "--drain"]);
+        assert_eq!(steps(&repo, &run), ["implement completed test", "test completed STOP"], "{left}");
+    }
+}
+
 /// CONTRACT 20.19
 #[test]
 fn the_report_of_a_harness_must_be_there_and_new() {

@@ -304,6 +304,8 @@ fn a_reserved_node_is_left_to_runners_of_its_role() {
         let said = err(&graph.orch(&["chat", "RUN", alias, "Work."]));
         assert!(said.contains(&format!("`aynig run --role {role}` carr")) || alias == "rex", "{said}");
     }
+    let other = graph.orch(&["node", "set", "RUN", "ada", "--role", "reviewer"]);
+    assert_refused(&other, 1, &["ada is reserved to runners of its role implementer"]);
     let shown = graph.ok(&["show", "RUN"]);
     let all = out(&graph.repo.aynig_ok(["status", "--all"]));
     for words in ["aynig run --role implementer", "aynig run --role reviewer"] {

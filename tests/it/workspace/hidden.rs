@@ -152,7 +152,7 @@ fn what_only_a_submodule_has_stays() {
 /// CONTRACT 9.7, 15.9
 #[test]
 fn what_only_a_submodule_of_a_submodule_has_stays() {
-    for is_own in [false, true] {
+    for (is_own, is_pushed) in [(false, false), (true, false), (true, true)] {
         let (repo, made, _) = field();
         // The outer one has its repository in the worktree itself.
         made.sh(
@@ -167,7 +167,15 @@ fn what_only_a_submodule_of_a_submodule_has_stays() {
         if is_own {
             made.sh(&repo, &format!("cd m/n; {COMMIT} --allow-empty -m own; git branch own"));
         }
-        made.sh(&repo, "git -C m submodule --quiet deinit -f n");
+        if is_pushed {
+            // Git does not push the nested one.
+            made.sh(
+                &repo,
+                &format!("cd m; {COMMIT} -am own; git push -q origin HEAD:own; cd ..; {COMMIT} -am own"),
+            );
+        } else {
+            made.sh(&repo, "git -C m submodule --quiet deinit -f n");
+        }
         let removed = repo.workspace(["remove", "--apply", &made.slug]);
         assert_eq!(removed.status.success(), !is_own, "{}", err(&removed));
         assert_eq!(err(&removed).contains("holds other repositories (m: "), is_own, "{}", err(&removed));

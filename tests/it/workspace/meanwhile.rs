@@ -107,7 +107,7 @@ fn what_a_person_makes_where_a_worktree_was_being_made_stays() {
     // What is at the place, or in the draft, when the next change goes on.
     let repository = "git init -q \"$PLACE\"; git -C \"$PLACE\" commit -q --allow-empty -m own";
     let ignored = "mkdir \"$PLACE\"; echo mine >\"$PLACE/mine.tmp\"";
-    let in_draft = "echo mine >\"$PLACE.new-1/mine\"";
+    let in_draft = "for draft in \"$PLACE\".new-*; do echo mine >\"$draft/mine\"; done";
     let beside = "mkdir \"$PLACE.new-7\"; echo mine >\"$PLACE.new-7/mine\"";
     for (verb, point, script, file) in [
         ("rollback", "rollback-moved", repository, ".git/HEAD"),
@@ -137,6 +137,40 @@ fn what_a_person_makes_where_a_worktree_was_being_made_stays() {
         let next = err(&repo.workspace_ok(["snapshot", &made.slug]));
         assert!(is_somewhere(&repo, &place, file), "{verb} {point} {script}: {next}");
     }
+}
+
+/// CONTRACT 15.7, 15.8
+#[test]
+fn what_was_staged_comes_back_though_git_named_the_registration() {
+    for point in ["worktree-registered", "worktree-filled", "rollback-added"] {
+        let repo = Repo::new();
+        // A new worktree has settings of its own then, and git registers it.
+        repo.git(["config", "extensions.worktreeConfig", "true"]);
+        let made = repo.made("fix");
+        made.sh(&repo, "echo s >s; git add s; echo x >>README");
+        let mut command = repo.workspace_command();
+        command.args(["rollback", &made.slug]).env("AYNIG_CRASH_AT", point);
+        assert!(
+            command.output().expect("aynig runs").status.code().is_none() || point == "worktree-registered"
+        );
+        repo.workspace_ok(["rollback", &made.slug]);
+        repo.workspace_ok(["rollback", "--undo", &made.slug]);
+        assert_eq!(made.git(&repo, &["diff", "--cached", "--name-only"]), "s", "{point}");
+        assert_eq!(made.git(&repo, &["diff", "--name-only"]), "README", "{point}");
+    }
+}
+
+/// CONTRACT 15.7
+#[test]
+fn a_worktree_inside_an_old_one_works_there() {
+    let (repo, made, _) = field();
+    made.sh(&repo, "git worktree add -q --detach inside; echo own >inside/own; git -C inside add own");
+    repo.workspace_ok(["rollback", &made.slug]);
+    let inside = made.path.with_file_name("fix.kept-1").join("inside");
+    let inside = inside.to_str().expect("UTF-8");
+    repo.git(["worktree", "prune", "--expire=now"]);
+    assert_eq!(repo.git(["-C", inside, "diff", "--cached", "--name-only"]), "own");
+    assert!(repo.worktrees().iter().any(|place| place == inside));
 }
 
 /// CONTRACT 15.7

@@ -50,7 +50,7 @@ pub(super) fn run(app: &App, repo: &Repo, node: &OrchNode, json: bool) -> Result
             if decided.events.is_empty() && !json {
                 let node = decided.state.nodes.values().find(|node| node.alias.as_str() == one.alias);
                 let by = runners(node.map(|node| decided.state.reserved_role(node.id)));
-                ui::remark(&format!("{} may take turns already; {by} them", one.alias));
+                ui::remark(&format!("{} may take turns already; {by} its turns", one.alias));
                 return Ok(Exit::Done);
             }
             changed(&decided, &format!("{} may take turns", one.alias), json)
