@@ -354,6 +354,9 @@ impl Workspaces<'_> {
             match self.finish_noted(&context) {
                 Ok((words, finished)) => {
                     told.extend(words);
+                    if matches!(context.state, State::Removing | State::Removed) {
+                        self.removed.borrow_mut().push(context);
+                    }
                     let noted = finished.map(|mut finished| {
                         finished.remade.warnings.clear();
                         (handle, Finished { is_told: true, ..finished })

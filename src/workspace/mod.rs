@@ -151,11 +151,13 @@ pub struct Workspaces<'a> {
     /// The rollbacks of dead processes that were finished at the opening, by handle. The same call typed again returns
     /// their result.
     finished: RefCell<BTreeMap<String, remade::Finished>>,
+    /// The workspaces whose removal was finished then.
+    removed: RefCell<Vec<context::Context>>,
 }
 
 impl<'a> Workspaces<'a> {
     /// The workspaces of `repo`.
     pub fn new(repo: &'a Repo, options: Options) -> Self {
-        Self { repo, options, finished: RefCell::default() }
+        Self { repo, options, finished: RefCell::default(), removed: RefCell::default() }
     }
 }

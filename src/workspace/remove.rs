@@ -4,6 +4,7 @@
 //! archived before anything goes. The context names what is due, so that the next call carries on
 //! after a crash. The record moves away last: until then the workspace is found.
 
+use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -27,7 +28,7 @@ use super::change::absent;
 use super::context::{Context, Pending, State};
 use super::heard::unheard_words;
 use super::refusal::{Refusal, Why};
-use super::store::Held;
+use super::store::{Held, is_named};
 
 /// How often a branch that others move is archived and removed.
 const TRIES: u32 = 10;
@@ -71,13 +72,9 @@ impl Workspaces<'_> {
         self.survey(&held)
     }
 
-    /// Finishes a removal that a dead process had begun; `false` if there is none.
-    pub fn finish_begun_removal(&self, context: &Context) -> Result<bool, Refusal> {
-        if context.state != State::Removing {
-            return Ok(false);
-        }
-        self.finish_due(context)?.iter().for_each(|words| (self.options.tell)(words));
-        Ok(true)
+    /// A workspace whose removal a dead process had begun and this one has finished.
+    pub fn finished_removal(&self, named: &OsStr) -> Option<Context> {
+        self.removed.borrow().iter().find(|context| is_named(context, named)).cloned()
     }
 
     /// Removes a workspace, after all that is in it was saved.

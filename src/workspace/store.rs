@@ -386,7 +386,7 @@ fn read(file: &Path, run: &str, name: &str) -> Result<Context, String> {
 }
 
 /// Whether a text names the workspace.
-fn is_named(context: &Context, named: &OsStr) -> bool {
+pub(super) fn is_named(context: &Context, named: &OsStr) -> bool {
     let path = Path::new(named);
     // No name, and no branch, begins with a dot.
     if path.is_absolute() || named.as_bytes().starts_with(b".") {

@@ -96,20 +96,21 @@ pub(crate) fn run(app: &App, arguments: &Workspace) -> Result<Exit, Error> {
             answer_rollback(&workspaces, done, json)?;
         }
         WorkspaceVerb::Remove(options) => {
+            if let Some(context) =
+                workspaces.finished_removal(&options.one.workspace).filter(|_| options.apply)
+            {
+                if json {
+                    let (workspaces, damaged) = (Vec::new(), Vec::new());
+                    ui::answer_json(&Answer { workspaces, damaged, done: None, removal: None });
+                } else {
+                    ui::answer(&format!("removed  {}", styled(STRONG, context.handle())));
+                }
+                return Ok(Exit::Done);
+            }
             let context = find(&options.one)?;
             let removal = if options.apply {
                 let stop = format!("`aynig flow stop {}` ends it", context.slug);
                 workspace::check_rests(&workspaces, &context, &stop)?;
-                if workspaces.finish_begun_removal(&context)? {
-                    let answer =
-                        Answer { workspaces: Vec::new(), damaged: Vec::new(), done: None, removal: None };
-                    if json {
-                        ui::answer_json(&answer)
-                    } else {
-                        ui::answer(&format!("{}  removed", context.handle()))
-                    }
-                    return Ok(Exit::Done);
-                }
                 workspaces.remove(&context)?
             } else {
                 workspaces.preview_removal(&context)?

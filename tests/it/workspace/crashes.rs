@@ -233,3 +233,18 @@ fn a_removal_that_is_killed_is_finished_by_the_next_that_changes_something() {
         assert!(repo.git(["show", &rescued]).ends_with("\nx"), "{point}");
     }
 }
+
+/// CONTRACT 15.9
+#[test]
+fn a_removal_that_is_killed_and_typed_again_is_done() {
+    for point in ["removal-archived", "removal-recorded"] {
+        let repo = Repo::new();
+        let made = repo.made("fix");
+        let mut command = repo.workspace_command();
+        command.args(["remove", "--apply", &made.slug]).env("AYNIG_CRASH_AT", point);
+        assert_eq!(command.output().expect("aynig runs").status.code(), None, "{point}");
+        let again = out(&repo.workspace_ok(["remove", "--apply", &made.slug]));
+        assert_eq!(again.trim_end(), format!("removed  {}", made.handle), "{point}");
+        assert_removed(&repo, &made, point);
+    }
+}
