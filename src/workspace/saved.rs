@@ -171,7 +171,11 @@ impl Workspaces<'_> {
             Ok(0) => None,
             Ok(count) => Some(format!(
                 "it has {} that no .gitignore of {} names, and no commit holds",
-                pluralize(count, "ignored file"),
+                match saved.ignored.repositories {
+                    0 => pluralize(count, "ignored file"),
+                    repositories if count == saved.ignored.files + repositories => saved.ignored.words(),
+                    _ => format!("{count} of {}", saved.ignored.words()),
+                },
                 to.short()
             )),
             Err(error) => Some(format!("its ignored files could not be judged: {}", error_chain(&error))),

@@ -38,6 +38,8 @@ struct Stand {
     /// The commit that HEAD was moved to last. Commits that others put on the branch do not change it.
     logged: Option<CommitId>,
     is_unfinished: bool,
+    /// What git does not show, in words.
+    hidden: Vec<String>,
 }
 
 /// What a step left in a worktree.
@@ -82,7 +84,11 @@ impl Workspaces<'_> {
             Ok(worktree) => worktree,
             Err(refusal) => return Ok(Left::More(refusal.message)),
         };
-        if self.stand(&worktree) != before.stand {
+        let now = self.stand(&worktree);
+        if now.hidden != before.stand.hidden {
+            return Ok(Left::More(format!("git does not show what it left: {}", now.hidden.join(", "))));
+        }
+        if now != before.stand {
             return Ok(Left::More("HEAD was moved, or a merge or rebase was begun".to_owned()));
         }
         match self.inside_of(&held, &worktree) {
@@ -184,6 +190,7 @@ impl Workspaces<'_> {
             branch: worktree.branch(),
             logged: self.repo.head_of_log(&worktree.git_dir),
             is_unfinished: self.repo.is_unfinished(&worktree.git_dir),
+            hidden: self.repo.hidden_contents(worktree).unwrap_or_default(),
         }
     }
 

@@ -97,13 +97,23 @@ fn what_a_filter_leaves_out_is_as_before_after_a_validator_was_taken_back() {
 /// CONTRACT 15.23
 #[test]
 fn a_step_ends_as_its_validators_say_though_its_worktree_was_made_anew() {
-    for left in ["git checkout -q --detach", "git bisect start >&2", "git init -q inner; : >inner/new"] {
+    for left in [
+        "git checkout -q --detach",
+        "git bisect start >&2",
+        "git init -q inner; : >inner/new",
+        // Git does not show files in the directory of a submodule that is not there.
+        "mkdir -p m; echo stray >m/stray",
+    ] {
         let repo = with_agent("cat >/dev/null; echo x >x");
         repo.command("check.sh", left);
+        let head = repo.head("main");
+        repo.git(["update-index", "--add", "--cacheinfo", &format!("160000,{head},m")]);
+        repo.write(".gitmodules", "[submodule \"m\"]\n\tpath = m\n\turl = ../nowhere\n");
         repo.commit_all("checks");
         let run = start(&repo, &validated_by("[{kind: script, id: unit, entrypoint: check.sh}]"));
         repo.aynig_ok(["run", "--drain"]);
         assert_eq!(steps(&repo, &run), ["implement completed test", "test completed STOP"], "{left}");
+        assert!(!run.worktree.join("m/stray").exists() && !run.worktree.join("inner").exists(), "{left}");
     }
 }
 
