@@ -1,7 +1,7 @@
 //! The directories beside a worktree that is made anew (CONTRACT 15.7).
 //!
-//! Invariant: what is in a `.kept-` directory stays, and all in a `.gone-` one is saved. A `.new-` one was never at its
-//! place; until git has written its index, it has nothing of anybody.
+//! Invariant: a `.kept-` directory stays, and the contents of a `.gone-` one are saved. A `.new-` one was never at its
+//! place; until git has written its index, all its files are git's.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +9,8 @@ use crate::git::worktrees::registration::Workplace;
 
 use super::context::is_numbered;
 
-/// A free name beside a worktree: `NAME.kept-1` for what stays, `NAME.gone-1` for what is being removed, `NAME.new-1` for
-/// what is being made.
+/// A free name beside a worktree: `NAME.kept-1` for a directory that stays, `NAME.gone-1` for one that is being removed,
+/// `NAME.new-1` for one that is being made.
 pub(super) fn left(path: &Path, word: &str, generation: u32) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let numbered = |number: u32| {

@@ -173,8 +173,8 @@ impl Workspaces<'_> {
         Ok(Remade { context, rescue, kept, ignored: IgnoredUse::default(), warnings })
     }
 
-    /// Makes a worktree beside its place, checks it, and puts it there: what somebody stages or writes in one that is being
-    /// filled would be overwritten. `number` is new for each: git may name the registration after it, and that is not to be
+    /// Makes a worktree beside its place, checks it, and puts it there: git would write over changes that are made in it
+    /// meanwhile. `number` is new for each: git may name the registration after it, and that is not to be
     /// the name of the old one.
     pub(super) fn made_in_place(
         &self,

@@ -15,7 +15,7 @@ pub struct Remade {
     pub rescue: Option<String>,
     /// The old directory and why it stays.
     pub kept: Option<(PathBuf, String)>,
-    /// What git ignored, which was not saved.
+    /// Its ignored contents, which were not saved.
     pub ignored: IgnoredUse,
     /// What the user should know besides.
     pub warnings: Vec<String>,

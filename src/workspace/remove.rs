@@ -44,7 +44,7 @@ pub struct Removal {
     pub commits: usize,
     /// Whether there is work that is not committed on the branch.
     pub unsaved: bool,
-    /// What git ignores, which is not saved.
+    /// Its ignored contents, which are not saved.
     pub ignored: IgnoredUse,
     /// The ref that has the branch now; `None` in a preview.
     pub archive: Option<String>,
@@ -300,7 +300,7 @@ impl Workspaces<'_> {
 }
 
 impl Removal {
-    /// Describes what git ignores, which is not saved.
+    /// Describes the ignored contents, which are not saved.
     pub fn losses(&self) -> Option<String> {
         let ignored = self.ignored;
         (!ignored.is_empty()).then(|| format!("{} ({} bytes)", ignored.words(), ignored.bytes))

@@ -33,7 +33,7 @@ pub(super) struct Before {
     pub(super) keep: Option<String>,
     /// Whether it stays only for ignored files, which the new worktree can take.
     pub(super) carries: bool,
-    /// What git ignores, which is not saved.
+    /// Its ignored contents, which are not saved.
     pub(super) ignored: IgnoredUse,
     /// How to see that nothing was written there since.
     pub(super) seen: Seen,
@@ -59,7 +59,7 @@ impl Workspaces<'_> {
         self.save_in(held, path, worktree, kept)
     }
 
-    /// The same for the worktree in the directory `path`.
+    /// Saves what is in the worktree in the directory `path`.
     fn save_in(
         &self,
         held: &Held,

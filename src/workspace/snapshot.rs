@@ -54,7 +54,7 @@ pub struct Snapshot {
     pub rescue: Option<String>,
     /// An old directory that stays, and why.
     pub kept: Option<(PathBuf, String)>,
-    /// What git ignores that stays there.
+    /// Ignored contents that stay there.
     pub ignored: IgnoredUse,
     /// What was changed outside of the workspace since the last one.
     pub changes: Vec<Change>,

@@ -63,7 +63,7 @@ pub struct Fault {
 pub(super) struct Seen {
     /// Files and index.
     pub(super) inside: Inside,
-    /// What git ignores.
+    /// The ignored contents.
     pub(super) ignored: Ignored,
     /// Its number and size.
     pub(super) used: IgnoredUse,

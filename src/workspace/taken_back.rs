@@ -38,7 +38,7 @@ struct Stand {
     /// The commit that HEAD was moved to last. Commits that others put on the branch do not change it.
     logged: Option<CommitId>,
     is_unfinished: bool,
-    /// What git does not show, in words.
+    /// Contents that git does not show, in words.
     hidden: Vec<String>,
 }
 

@@ -35,8 +35,7 @@ impl Repo {
         Ok(found)
     }
 
-    /// What git ignores and does not list: other repositories, and files in the directories of submodules that are not
-    /// there.
+    /// Ignored contents that git does not list: other repositories, and files in the directories of absent submodules.
     pub(super) fn ignored_hidden(
         &self,
         worktree: &Worktree,

@@ -1,5 +1,5 @@
-//! What git ignores in a checkout: files of the main checkout that a list in gitignore syntax selects (CONTRACT 9.16), and
-//! what goes with a worktree (CONTRACT 15.7).
+//! The ignored contents of a checkout: files of the main checkout that a list in gitignore syntax selects (CONTRACT 9.16),
+//! and contents that go with a worktree (CONTRACT 15.7).
 //!
 //! Invariant: git itself interprets the patterns and decides what is ignored. Tracked files and untracked files that are
 //! not ignored are never included, nor are the files of a nested repository one by one.
@@ -20,10 +20,10 @@ use crate::git::worktrees::held::Worktree;
 use crate::git::worktrees::registration::Checkout;
 use crate::words::pluralize;
 
-/// The call of git for all that it ignores.
+/// The call of git that lists ignored files.
 const LISTED: [&str; 5] = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard"];
 
-/// What git ignores in a worktree. The paths are relative to its top.
+/// The ignored contents of a worktree. The paths are relative to its top.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Ignored {
     /// Files.
@@ -32,7 +32,7 @@ pub(crate) struct Ignored {
     pub(crate) repositories: BTreeSet<PathBuf>,
 }
 
-/// The number and the size of what git ignores in a worktree.
+/// The number and the size of the ignored contents of a worktree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct IgnoredUse {
     /// The number of files outside of other repositories.
@@ -69,7 +69,7 @@ impl IgnoredUse {
         self.files == 0 && self.repositories == 0
     }
 
-    /// What there is, in words: `2 ignored files and 1 ignored repository`.
+    /// The numbers in words: `2 ignored files and 1 ignored repository`.
     pub fn words(self) -> String {
         let files = (self.files > 0).then(|| pluralize(self.files, "ignored file"));
         let repositories = match self.repositories {
@@ -102,7 +102,7 @@ impl Repo {
         Ok(listed)
     }
 
-    /// What git ignores in a worktree, in its submodules, and in the directories of submodules that are not there.
+    /// The ignored contents of a worktree, of its submodules, and of the directories of absent submodules.
     pub(crate) fn ignored(&self, worktree: &Worktree) -> Result<Ignored, ProcessError> {
         let mut found = self.ignored_outside(worktree)?;
         for below in self.submodules_there(worktree)? {
@@ -111,7 +111,7 @@ impl Repo {
         Ok(found)
     }
 
-    /// The same outside of submodules that are there.
+    /// The ignored contents outside of submodules.
     fn ignored_outside(&self, worktree: &Worktree) -> Result<Ignored, ProcessError> {
         let mut found = Ignored::default();
         found.add(Path::new(""), &worktree.git(LISTED).run()?.stdout);

@@ -84,8 +84,8 @@ impl Repo {
         self.unsaved_in(worktree, staged, &fetched)
     }
 
-    /// The same for a repository at `place` that has, or had, submodules at the paths in `links` and `fetched`. The
-    /// commits in `fetched` were not made here.
+    /// The unsaved submodules of the repository at `place`, which has or had submodules at the paths in `links` and
+    /// `fetched`. The commits in `fetched` were not made here.
     fn unsaved_in(
         &self,
         place: &Workplace,
@@ -203,7 +203,7 @@ fn is_populated(directory: &Path) -> bool {
 }
 
 impl Repo {
-    /// What exists nowhere else in a submodule; `fetched` is the commit it was made from.
+    /// The contents of a submodule that exist nowhere else, in words; `fetched` is the commit it was made from.
     fn unsaved_there(
         &self,
         directory: &Path,
@@ -243,7 +243,7 @@ impl Repo {
     }
 }
 
-/// What exists nowhere else in the repository of a submodule that is not there.
+/// The contents of an absent submodule's repository that exist nowhere else, in words.
 fn unsaved_left(repository: &Path, fetched: Option<CommitId>) -> Result<Option<String>, ProcessError> {
     let gone = repository.join("gone");
     let git = || Git::inside(&gone, repository);
@@ -261,7 +261,7 @@ fn unsaved_left(repository: &Path, fetched: Option<CommitId>) -> Result<Option<S
     Ok(None)
 }
 
-/// What a submodule's repository has that was not fetched, besides its index.
+/// The contents of a submodule's repository that were not fetched, besides its index, in words.
 fn unsaved_commits(
     git: Git,
     git_dir: &Path,
@@ -356,7 +356,7 @@ pub(crate) fn rename_in_submodules(git_dir: &Path, from: &Path, to: &Path) {
     }
 }
 
-/// The same in one file of one repository.
+/// Records it in one file of one repository.
 fn rename_in(repository: &Path, config: &Path, from: &Path, to: &Path) {
     if !config.symlink_metadata().is_ok_and(|found| found.is_file()) {
         return;

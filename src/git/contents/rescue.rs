@@ -237,7 +237,7 @@ impl Repo {
         Err(RescueError::OtherRepositories { what: foreign.join(", ") })
     }
 
-    /// The same, with the other repositories that a commit cannot hold.
+    /// The trees of a worktree, and the other repositories in it that a commit cannot hold.
     fn look_at(&self, worktree: &Worktree, base: &Stored) -> Result<(Inside, Vec<String>), RescueError> {
         let path = &worktree.path;
         self.is_here(path, &worktree.git_dir)?;

@@ -101,8 +101,8 @@ impl Repo {
     }
 
     /// Makes the worktree of a workspace in the directory `draft`, on the branch of `mark`, with the files and the index of
-    /// these trees, or else of `commit`. Its registration names `path`, where [`Worktree::put_at`] puts it: whoever works
-    /// there meanwhile would change what git is about to write.
+    /// these trees, or else of `commit`. Its registration names `path`, where [`Worktree::put_at`] puts it: git would write
+    /// over changes that are made in it meanwhile.
     pub(crate) fn draft_workspace(
         &self,
         (draft, path): (&Path, &Path),

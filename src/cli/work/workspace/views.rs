@@ -40,7 +40,7 @@ pub(super) struct Removed {
     pub(super) kept_paths: Vec<String>,
 }
 
-/// What git ignores, which is not saved.
+/// Ignored contents, which are not saved.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Ignored {
