@@ -149,6 +149,8 @@ points! {
     HalfMadeAside = "half-made-aside",
     /// The old worktree is renamed; git still lists it.
     RollbackAside = "rollback-aside",
+    /// All in the old worktree is saved, and its new name says so; git still lists it.
+    RollbackGone = "rollback-gone",
     /// The old worktree is not listed any more; the branch is where it was.
     RollbackUnregistered = "rollback-unregistered",
     /// The branch is where the rollback puts it; there is no worktree.

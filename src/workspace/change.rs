@@ -122,7 +122,7 @@ impl Workspaces<'_> {
         reach(Point::RollbackMoved);
         let to = pending.to();
         let worktree = self
-            .made_in_place((&held.context, held.context.generation.saturating_add(1)), to, pending.trees())
+            .made_in_place(&held.context, to, pending.trees())
             .map_err(|why| Refusal::new(Why::Setup, format!("could not {due}: {why}")))?;
         warnings.extend(self.take_settings(held, &worktree).map_err(|error| because(&error))?);
         if pending.ignored {
@@ -174,17 +174,17 @@ impl Workspaces<'_> {
     }
 
     /// Makes a worktree beside its place, checks it, and puts it there: git would write over changes that are made in it
-    /// meanwhile. `number` is new for each: git may name the registration after it, and that is not to be
-    /// the name of the old one.
-    pub(super) fn made_in_place(
+    /// meanwhile.
+    fn made_in_place(
         &self,
-        (context, number): (&Context, u32),
+        context: &Context,
         commit: CommitId,
         trees: Option<(CommitId, CommitId)>,
     ) -> Result<Worktree, String> {
         let words = |error: &dyn std::error::Error| error_chain(error);
         let path = &context.worktree_path;
-        let draft = left(path, "new", number);
+        // Git may name the registration after it, and that must not be the name of the old one.
+        let draft = left(path, "new", context.generation.saturating_add(1));
         let made = self.repo.draft_workspace((&draft, path), &context.mark(), commit, trees);
         let worktree = made.map_err(|error| words(&error))?;
         let is_right = trees.is_some()
@@ -227,7 +227,10 @@ impl Workspaces<'_> {
             told.extend(self.put_half_made_aside(held, place)?);
         }
         clear_drafts(&path);
-        let is_first = !is_there(aside) && (!old.is_empty() || pending.keep.is_some());
+        // A process that was killed may have renamed the old one already.
+        let is_elsewhere = |place: &Workplace| found_at(&path, place).is_some_and(|at| at != path);
+        let is_here = pending.keep.is_some() || !old.is_empty() && !old.iter().any(is_elsewhere);
+        let is_first = !is_there(aside) && is_here;
         if is_there(&path) && is_first && new.is_empty() {
             std::fs::rename(&path, aside).map_err(|error| words(&error))?;
         } else if is_there(&path) {
@@ -293,6 +296,7 @@ impl Workspaces<'_> {
         if keep.is_none() {
             // From now on its name says that all in it is saved.
             std::fs::rename(aside, left(&path, "gone", generation)).map_err(|error| words(&error))?;
+            reach(Point::RollbackGone);
         }
         forget(told)
     }
@@ -359,7 +363,7 @@ impl Workspaces<'_> {
 
     /// Renames a directory, so that it stays.
     fn renamed_aside(&self, held: &Held, at: &Path) -> Result<PathBuf, String> {
-        let renamed = left(&held.context.worktree_path, "kept", held.context.generation);
+        let renamed = other_kept(held);
         std::fs::rename(at, &renamed).map_err(|error| error_chain(&error))?;
         reach(Point::HalfMadeAside);
         Ok(renamed)
@@ -369,7 +373,7 @@ impl Workspaces<'_> {
     fn put_unlisted_aside(&self, held: &Held) -> Result<Option<String>, String> {
         let (path, generation) = (&held.context.worktree_path, held.context.generation);
         let is_empty = is_bare(path);
-        let renamed = left(path, if is_empty { "gone" } else { "kept" }, generation);
+        let renamed = if is_empty { left(path, "gone", generation) } else { other_kept(held) };
         std::fs::rename(path, &renamed).map_err(|error| error_chain(&error))?;
         if is_empty {
             self.discard(&renamed);
@@ -435,6 +439,17 @@ pub(super) fn absent(path: &Path) -> String {
         "there is no worktree at {}: if it was moved, its files are where they are now, and are not saved",
         path.display()
     )
+}
+
+/// A free name for a directory that stays and is not the old worktree, whose own name may be free again.
+fn other_kept(held: &Held) -> PathBuf {
+    let (path, generation) = (&held.context.worktree_path, held.context.generation);
+    let free = left(path, "kept", generation);
+    let is_old = |pending: &Pending| path.with_file_name(&pending.aside) == free;
+    if held.context.pending.as_ref().is_some_and(is_old) {
+        return left(path, "kept", generation.saturating_add(1));
+    }
+    free
 }
 
 /// Whether a directory has nothing in it but git's link, which is a file: a directory of that name is a repository.

@@ -24,7 +24,7 @@ use crate::runner::landing::salvage::{Disposal, Fate, Work, dispose};
 use crate::words::{no_commit, shell_quote};
 
 use super::Workspaces;
-use super::aside::{clear_drafts, found_at};
+use super::aside::{clear_drafts, found_at, left};
 use super::context::{Context, FILE, SHORTEST_SLUG, State, VERSION, check_name};
 use super::heard::{recorded, unheard_words};
 use super::refusal::{Refusal, Why};
@@ -177,9 +177,14 @@ impl Workspaces<'_> {
     /// of it is undone.
     fn complete(&self, mut held: Held, ledger: Option<(&Place, &mut Hear<'_>)>) -> Result<Created, Refusal> {
         reach(Point::WorkspaceBranched);
-        let made = self
-            .made_in_place((&held.context, held.context.generation), held.context.head(), None)
-            .map_err(|why| Refusal::new(Why::Setup, format!("could not make its worktree: {why}")))
+        let (path, head) = (&held.context.worktree_path, held.context.head());
+        let draft = left(path, "new", held.context.generation);
+        let trying = format!("make its worktree at {}", path.display());
+        let because = |error: &dyn std::error::Error| Refusal::because(&trying, error);
+        let made = self.repo.draft_workspace((&draft, path), &held.context.mark(), head, None);
+        let made = made
+            .map_err(|error| because(&error))
+            .and_then(|worktree| worktree.put_at(path).map_err(|error| because(&error)))
             .and_then(|worktree| self.make_ready(&held, &worktree));
         let warnings = match made {
             Ok(warnings) => warnings,

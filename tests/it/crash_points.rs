@@ -121,6 +121,7 @@ fn cases(point: Point) -> Vec<Case> {
         | Point::SnapshotMoved
         | Point::RollbackNoted
         | Point::HalfMadeAside
+        | Point::RollbackGone
         | Point::RollbackAside => vec![],
         Point::RollbackUnregistered | Point::RollbackMoved | Point::RollbackAdded => vec![],
         Point::IgnoredMoved | Point::IgnoredCarried => vec![],

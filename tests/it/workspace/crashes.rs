@@ -50,10 +50,11 @@ fn one_that_is_being_made_is_left_alone() {
 }
 
 /// Where a worktree is made anew, in their order.
-const MAKING: [&str; 8] = [
+const MAKING: [&str; 9] = [
     "rescue-pointed",
     "rollback-noted",
     "rollback-aside",
+    "rollback-gone",
     "rollback-unregistered",
     "rollback-moved",
     "worktree-drafted",
@@ -205,6 +206,7 @@ fn a_removal_that_is_killed_is_finished_by_the_next_that_changes_something() {
         "removal-noted",
         "removal-archived",
         "rollback-aside",
+        "rollback-gone",
         "removal-unregistered",
         "removal-unbranched",
         "removal-recorded",

@@ -106,11 +106,12 @@ fn a_new_worktree_is_at_its_place_when_it_is_complete() {
 fn what_a_person_makes_where_a_worktree_was_being_made_stays() {
     // What is at the place, or in the draft, when the next change goes on.
     let repository = "git init -q \"$PLACE\"; git -C \"$PLACE\" commit -q --allow-empty -m own";
-    let ignored = "mkdir \"$PLACE\"; echo mine >\"$PLACE/mine.tmp\"";
+    let ignored = "mkdir \"$PLACE\"; echo '*.tmp' >\"$PLACE/.gitignore\"; echo mine >\"$PLACE/mine.tmp\"";
     let in_draft = "for draft in \"$PLACE\".new-*; do echo mine >\"$draft/mine\"; done";
     let beside = "mkdir \"$PLACE.new-7\"; echo mine >\"$PLACE.new-7/mine\"";
     for (verb, point, script, file) in [
         ("rollback", "rollback-moved", repository, ".git/HEAD"),
+        ("rollback", "rollback-gone", ignored, "mine.tmp"),
         ("rollback", "worktree-registered", ignored, "mine.tmp"),
         ("rollback", "worktree-filled", ignored, "mine.tmp"),
         ("rollback", "worktree-filled", in_draft, "mine"),
