@@ -48,7 +48,7 @@ impl Engine<'_> {
         carried.record.contradicted = done.is_contradicted();
         carried.record.goldens.clone_from(&done.goldens);
         carried.record.violations = done.violations.iter().map(Violation::words).collect();
-        // What was proposed stays; all else was put back, which may have made the worktree anew.
+        // Proposed files stay. The rest was put back, perhaps by making the worktree anew.
         if let Some(context) = done.context {
             scene.work.context = context;
         }

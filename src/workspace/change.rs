@@ -72,7 +72,8 @@ impl Workspaces<'_> {
         (to, restore): (CommitId, Option<&Restore>),
         aim: Aim,
     ) -> Result<Remade, Refusal> {
-        let Before { restore: mut old, tip, head, registration, keep, ignored, seen, .. } = before;
+        let Before { restore: mut old, tip, head, registration, keep, seen, .. } = before;
+        let ignored = seen.used;
         held.seen = Some(seen);
         let (path, generation) = (held.context.worktree_path.clone(), held.context.generation);
         let aside = left(&path, "kept", generation);
@@ -338,7 +339,7 @@ impl Workspaces<'_> {
             }
             Some(at) if at == *path || is_draft(&at) => self.renamed_aside(held, &at)?,
             Some(at) => at,
-            // Somebody removed its link.
+            // Its link was removed.
             None if is_unnamed && is_filled => self.renamed_aside(held, path)?,
             None => return forget().map(|()| None),
         };

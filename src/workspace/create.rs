@@ -421,7 +421,7 @@ impl Workspaces<'_> {
         let because = |error: &dyn std::error::Error| Refusal::because("undo it", error);
         let its = self.repo.worktrees_of(&held.context.mark()).map_err(|error| because(&error))?;
         let its = its.first().map(|one| &one.checkout.place);
-        // Somebody may have made something at its place before it was there.
+        // A directory may have been made at its place meanwhile.
         let at = its.and_then(|place| found_at(&path, place));
         let worktree = match (its, &at) {
             (Some(place), None) if path.symlink_metadata().is_ok() => {

@@ -6,7 +6,6 @@
 use std::path::Path;
 
 use crate::contract::ids::CommitId;
-use crate::git::contents::ignored::IgnoredUse;
 use crate::git::contents::rescue::{Saved, Situation};
 use crate::git::contents::snapshot::{Inside, Noted};
 use crate::git::worktrees::held::Worktree;
@@ -33,8 +32,6 @@ pub(super) struct Before {
     pub(super) keep: Option<String>,
     /// Whether it stays only for ignored files, which the new worktree can take.
     pub(super) carries: bool,
-    /// Its ignored contents, which are not saved.
-    pub(super) ignored: IgnoredUse,
     /// How to see that nothing was written there since.
     pub(super) seen: Seen,
 }
@@ -127,7 +124,7 @@ impl Workspaces<'_> {
             kept,
         };
         let seen = Seen { inside, ignored, used };
-        Ok(Before { restore, tip, head, registration, keep, carries: false, ignored: used, seen })
+        Ok(Before { restore, tip, head, registration, keep, carries: false, seen })
     }
 
     /// Saves the whole of a worktree. An index that git cannot read is put aside. An error says why it could not be saved; it
@@ -167,14 +164,15 @@ impl Workspaces<'_> {
         let beyond = takes.map_or(Ok(0), |worktree| self.repo.ignored_beyond(worktree, to));
         let carries = !is_rollback || self.options.keeps_ignored;
         let mut saved = self.save_in(held, renamed, worktree, to)?;
+        let ignored = saved.seen.used;
         let beyond = match beyond {
             Ok(0) => None,
             Ok(count) => Some(format!(
                 "it has {} that no .gitignore of {} names, and no commit holds",
-                match saved.ignored.repositories {
+                match ignored.repositories {
                     0 => pluralize(count, "ignored file"),
-                    repositories if count == saved.ignored.files + repositories => saved.ignored.words(),
-                    _ => format!("{count} of {}", saved.ignored.words()),
+                    repositories if count == ignored.files + repositories => ignored.words(),
+                    _ => format!("{count} of {}", ignored.words()),
                 },
                 to.short()
             )),
@@ -188,7 +186,6 @@ impl Workspaces<'_> {
                 let rescue = saved.restore.rescue.as_deref();
                 self.saved_keys(renamed, to, rescue).map_err(|error| because(&error))?.len()
             };
-            let ignored = saved.ignored;
             saved.keep = match (ignored.is_empty(), keys) {
                 (true, 0) => None,
                 (true, _) => Some(format!("it has {}", pluralize(keys, "file that looks like a key"))),

@@ -124,7 +124,7 @@ impl Repo {
     }
 
     /// The number of files and other repositories that git ignores in a worktree, but that neither the `.gitignore`
-    /// files of `commit`, or of its submodules, nor settings of the user or the system ignore. Whatever works in a
+    /// files of `commit`, or of its submodules, nor settings of the user or the system ignore. A process in a
     /// worktree can write to the repository's own lists, so they do not count.
     pub(crate) fn ignored_beyond(
         &self,

@@ -109,8 +109,10 @@ impl Repo {
         // Git keeps a submodule's repository when its files go, by `git submodule deinit` or with
         // the whole worktree. Its name may be the path of another one.
         for (name, repository) in modules(&place.git_dir) {
-            let is_seen = repository.canonicalize().is_ok_and(|repository| seen.contains(&repository));
-            if let Some(why) = unsaved_left(&repository, known(&name))?.filter(|_| !is_seen) {
+            if repository.canonicalize().is_ok_and(|repository| seen.contains(&repository)) {
+                continue;
+            }
+            if let Some(why) = unsaved_left(&repository, known(&name))? {
                 unsaved.push(format!("{}: {why}", name.display()));
             }
         }
@@ -310,7 +312,7 @@ fn commits_are_saved(git: Git, git_dir: &Path, fetched: Option<CommitId>) -> Res
     for commit in left {
         own = own.arg(commit.to_string());
     }
-    // What a merge or a rebase has put aside.
+    // Commits that a merge or a rebase has put aside.
     for (name, _) in FILES {
         let named = reflog::read_if_there(&git_dir.join(name))?;
         for id in named.split(|byte| byte.is_ascii_whitespace()).filter_map(CommitId::parse_hex) {

@@ -56,6 +56,7 @@ use crate::words::{error_chain, shell_quote};
 
 use super::error::{Error, Kind};
 use super::settings;
+pub(super) use next::runner;
 pub use next::runners;
 
 /// The words where there are none.

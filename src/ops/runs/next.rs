@@ -42,7 +42,7 @@ pub(super) fn next(state: &State, now: Timestamp, pauses: &[Duration]) -> Vec<St
 }
 
 /// The command that takes the turns of a node which is reserved to a role, or to none.
-pub(super) fn runner(role: Option<&str>) -> String {
+pub(in crate::ops) fn runner(role: Option<&str>) -> String {
     role.map_or_else(|| "aynig run".to_owned(), |role| format!("aynig run --role {}", shell_quote(role)))
 }
 

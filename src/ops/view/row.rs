@@ -22,6 +22,7 @@ use crate::git::objects::commits::Stored;
 use crate::ledger::tip::ledger_ref;
 use crate::ops::history::host::saved_below;
 use crate::ops::missing;
+use crate::ops::runs::runner;
 use crate::ops::view::branch::{Act, BranchView, LeaseView, UNTAKEN, WaitsView};
 use crate::ops::view::lease::{gone_words, in_skew, runner_words};
 use crate::runner::attempt::cancel::{Found, find};
@@ -284,8 +285,7 @@ fn waiting(
     let commands = commands.filter(|_| row.rests);
     let roles = commands.map(|tree| missing::roles_for(repo, tree, state)).unwrap_or_default();
     if !roles.is_empty() {
-        let lines: Vec<String> =
-            roles.iter().map(|role| format!("`aynig run --role {}`", shell_quote(role))).collect();
+        let lines: Vec<String> = roles.iter().map(|role| format!("`{}`", runner(Some(role)))).collect();
         let by = format!("left to runners of its role: {}", lines.join(" or "));
         row.reason = Some(format!("{reason}; {by}"));
         row.brief = Some(by);

@@ -86,7 +86,7 @@ fn a_new_worktree_is_at_its_place_when_it_is_complete() {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let running = Running::start(&mut command);
         wait_until("it to stop", || is_stopped(running.pid()));
-        // What a person stages or writes in a worktree that is being filled would be overwritten.
+        // Git would write over changes in a worktree that is being filled.
         assert!(made.path.symlink_metadata().is_err());
         fs::create_dir(&made.path).expect("made");
         fs::write(made.path.join("mine"), "mine").expect("written");
@@ -104,7 +104,7 @@ fn a_new_worktree_is_at_its_place_when_it_is_complete() {
 /// CONTRACT 15.4, 15.7
 #[test]
 fn what_a_person_makes_where_a_worktree_was_being_made_stays() {
-    // What is at the place, or in the draft, when the next change goes on.
+    // Changes at the place, or in the draft, before the next change goes on.
     let repository = "git init -q \"$PLACE\"; git -C \"$PLACE\" commit -q --allow-empty -m own";
     let ignored = "mkdir \"$PLACE\"; echo '*.tmp' >\"$PLACE/.gitignore\"; echo mine >\"$PLACE/mine.tmp\"";
     let in_draft = "for draft in \"$PLACE\".new-*; do echo mine >\"$draft/mine\"; done";

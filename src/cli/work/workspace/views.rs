@@ -49,7 +49,7 @@ pub(super) struct Ignored {
     pub(super) ignored_bytes: u64,
 }
 
-/// What a snapshot or a rollback did.
+/// The effect of a snapshot or a rollback.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Done {
@@ -93,7 +93,7 @@ pub(super) struct View<'a> {
     /// The status of its run; `None` for a run by itself.
     pub(super) run_status: Option<&'static str>,
     pub(super) state: &'static str,
-    /// What is wrong with it.
+    /// Its fault, in words.
     pub(super) fault: Option<String>,
     pub(super) branch: &'a str,
     /// HEAD of the branch.
